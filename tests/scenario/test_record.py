@@ -12,8 +12,9 @@ from repotrial import api
 from repotrial._core.words import Level
 from repotrial.contract import load_contract
 from repotrial.environment import InstallationSettings, open_installation
+from repotrial.report import build_run_page
 from repotrial.run import ReferenceAgent, RunEnded, ScriptAgent, conduct_run
-from repotrial.score import ScoreCard, build_score_card, load_evidence
+from repotrial.score import ScoreCard, StreamPointer, build_score_card, load_evidence
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -31,6 +32,7 @@ from repotrial.trace import (
     check_run,
     iter_events,
 )
+from support.command_line import call
 from support.greetings import SAY, build_request, make_say_contract
 from support.harness import require_sandboxes
 from support.workspaces import scratch
@@ -65,7 +67,7 @@ run = "echo first; echo kept > $REPOTRIAL_RESULTS/notes.txt; test ! -e bad.txt"
 timeout_seconds = 60
 
 [[checks.runners]]
-run = "if [ -e slow.txt ]; then sleep 600; fi; echo second"
+run = "if [ -e slow.txt ]; then sleep 600; fi; [ ! -e tool.txt ] || missing-tool; echo second; test ! -e tool.txt"
 
 [policy]"""
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"
@@ -171,6 +173,38 @@ def test_a_runner_that_failed_is_told_apart_from_one_that_did_not(room: Room) ->
     event = _find_check(run, "suite")
     assert [each.exit for each in event.runners] == [Exited(code=1), Exited(code=0)]
     assert [gate.outcome for gate in _judge(run).gates] == ["passed", "failed", "failed", "passed"]
+
+
+def test_the_lines_that_say_why_are_opened_by_the_verdict_and_the_page(
+    room: Room, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run = room.conduct(_HONEST + "echo x > bad.txt\n")
+    (failed,) = [gate for gate in _judge(run).gates if gate.gate == "G3"]
+    pointers = [pointer for pointer in failed.evidence if isinstance(pointer, StreamPointer)]
+    check = _find_check(run, "suite")
+    blobs = BlobStore(run.paths.blobs)
+    printed = [runner.stdout.load(blobs).data for runner in check.runners]
+    assert [
+        printed[p.runner - 1][p.offset_bytes :][: p.length_bytes] for p in pointers if p.stream == "stdout"
+    ] == [b"first"]
+    shown = call(capsys, "run", "show", run.paths.root, "--lines").out
+    page = build_run_page(run.paths.root)
+    for pointer in pointers:
+        end = pointer.offset_bytes + pointer.length_bytes
+        assert f"event {pointer.seq}, {pointer.stream}, bytes {pointer.offset_bytes}-{end}" in shown
+    assert "      | first" in shown
+    assert ">first</pre>" in page
+    assert ">first</pre>" not in build_run_page(run.paths.root, is_shared=True)
+
+
+def test_a_missing_command_in_acceptance_is_evidence_of_the_build_gate(room: Room) -> None:
+    run = room.conduct(f"{_HONEST}touch tool.txt\n")
+    build = _judge(run).gates[1]
+    assert build.outcome == "passed"
+    names = [
+        each for pointer in build.evidence if isinstance(pointer, StreamPointer) for each in pointer.missing
+    ]
+    assert [(each.kind, each.name) for each in names] == [("command", "missing-tool")]
 
 
 def test_a_check_that_was_ended_for_time_leaves_alert_and_intervention(room: Room) -> None:

@@ -198,7 +198,13 @@ class RunBuilder:
     """Writes a run directory event by event, with small helpers for the parts that events share."""
 
     def __init__(
-        self, root: Path, *, run_id: str = "run-1", manifest: Manifest | None = None, policy_rules: int = 1
+        self,
+        root: Path,
+        *,
+        run_id: str = "run-1",
+        manifest: Manifest | None = None,
+        policy_rules: int = 1,
+        completeness_rules: int = 1,
     ) -> None:
         self.paths = RunPaths(root)
         root.mkdir(parents=True)
@@ -210,6 +216,7 @@ class RunBuilder:
             redaction_rules_id=SCANNER.rules_id,
             harness_version="0.1.0",
             policy_rules=policy_rules,
+            completeness_rules=completeness_rules,
         )
         self.writer = TraceWriter.create(self.paths, opened, redactor=SCANNER)
         self._phase: LifecyclePhase | None = None

@@ -127,6 +127,7 @@ class ScoreRun:
         replicate: int = 0,
         thresholds: str | None = None,
         policy_rules: int = 1,
+        completeness_rules: int = 1,
     ) -> None:
         self.contract = contract or build_contract()
         self.record = build_contract_record(self.contract)
@@ -160,7 +161,11 @@ class ScoreRun:
             configuration = msgspec.structs.replace(facts.configuration, models=models)
             facts = msgspec.structs.replace(facts, configuration=configuration)
         self.builder = RunBuilder(
-            root, run_id=run_id, manifest=facts.build_manifest(), policy_rules=policy_rules
+            root,
+            run_id=run_id,
+            manifest=facts.build_manifest(),
+            policy_rules=policy_rules,
+            completeness_rules=completeness_rules,
         )
         self.paths: RunPaths = self.builder.paths
         self.spec = RunSpec(

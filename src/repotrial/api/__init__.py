@@ -72,7 +72,7 @@ if TYPE_CHECKING:
     from repotrial.api._models import ModelChoice, read_budgets
     from repotrial.api._open_pilot import open_pilot
     from repotrial.api._open_runs import open_runs
-    from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests
+    from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests, open_lines
     from repotrial.api._page import write_run_page
     from repotrial.api._pilot_analysis import analyze_conducted, bundle_pilot, check_analysis, report_analysis
     from repotrial.api._pilot_review import list_review, show_review, write_label
@@ -163,6 +163,7 @@ if TYPE_CHECKING:
         JudgedRun,
         ProgramLine,
         ProgramsView,
+        QuotedLines,
         RunCost,
         RunEntry,
         RunFilter,
@@ -225,6 +226,7 @@ __all__ = [
     "ProgramLine",
     "ProgramOutput",
     "ProgramsView",
+    "QuotedLines",
     "RecomputedRun",
     "RejudgedRun",
     "Replay",
@@ -329,6 +331,7 @@ __all__ = [
     "measure_contract",
     "mine_contracts",
     "normalize_retrieval",
+    "open_lines",
     "open_pilot",
     "open_places",
     "open_runs",

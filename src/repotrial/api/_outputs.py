@@ -13,7 +13,15 @@ from repotrial._core.display import escape_unprintable, list_some
 from repotrial._core.errors import ErrorCode, EvidenceError, UsageError
 from repotrial.contract import Check, ContractRecord
 from repotrial.judging import RecordedTests, list_recorded_tests, read_recorded_tests
-from repotrial.score import build_run_paths, load_evidence
+from repotrial.score import (
+    EvidencePointer,
+    JudgedRun,
+    QuotedLines,
+    StreamPointer,
+    build_run_paths,
+    load_evidence,
+    read_lines,
+)
 from repotrial.trace import (
     AcceptanceExecution,
     BlobStore,
@@ -130,6 +138,28 @@ def _find_check(record: ContractRecord | Unknown, name: str) -> Check | Unknown:
         return record
     found = (check for check in record.contract.checks if check.id == name)
     return next(found, Unknown(reason="contract.json: expected the check, found none of that name"))
+
+
+def open_lines(run: JudgedRun) -> dict[str, tuple[QuotedLines, ...]]:
+    """The very lines that a verdict points at, by gate and tag; each where it is first pointed at (S5).
+
+    Raises:
+        EvidenceError: the trace cannot be read.
+    """
+    parts: dict[str, tuple[EvidencePointer, ...]] = {gate.gate: gate.evidence for gate in run.card.gates}
+    for tag in run.card.tags:
+        parts[tag.id] = (*parts.get(tag.id, ()), *tag.evidence)
+    first: dict[StreamPointer, str] = {}
+    for name, evidence in parts.items():
+        for pointer in evidence:
+            if isinstance(pointer, StreamPointer):
+                first.setdefault(pointer, name)
+    opened = read_lines(RunPaths(run.directory), first)
+    return {
+        name: found
+        for name in parts
+        if (found := tuple(lines for lines in opened if first[lines.pointer] == name))
+    }
 
 
 class _Seen:

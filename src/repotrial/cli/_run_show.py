@@ -15,6 +15,7 @@ from repotrial._core.display import mark_cap
 from repotrial._core.errors import USAGE, ExitCode
 from repotrial.cli._batch import skip_files
 from repotrial.cli._output import Screen, counted, print_json_line
+from repotrial.cli._run_lines import show_lines
 from repotrial.cli._run_programs import show_programs
 from repotrial.cli._run_verdict import print_verdict
 from repotrial.cli._trace import load_trust
@@ -199,6 +200,12 @@ def show(  # noqa: PLR0913 - one option for each part of a run
             "--programs", help="What ran: every tool call with its exit status, time and programs, as a tree."
         ),
     ] = False,
+    lines: Annotated[
+        bool,
+        typer.Option(
+            "--lines", help="The very lines of outputs that the gates and tags point at, with their places."
+        ),
+    ] = False,
     json: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object per event (output, list of tests), one per line."),
@@ -216,6 +223,7 @@ def show(  # noqa: PLR0913 - one option for each part of a run
         events=bool(timeline or types),
         types=frozenset(types or ()),
         programs=programs,
+        lines=lines,
     )
     if not any(wanted):
         wanted = wanted._replace(verdict=not json, events=True)
@@ -240,18 +248,20 @@ class _Wanted(NamedTuple):
     events: bool
     types: frozenset[str]
     programs: bool
+    lines: bool
 
 
 def _verify_one_kind(wanted: _Wanted, chosen: list[Path]) -> None:
     """JSON lines name neither their run nor what they are."""
     if wanted.verdict or wanted.change:
         raise USAGE.error(
-            "expected --json alone, for events, or with --output or --tests, found --verdict or --diff",
+            "expected --json alone, for events, or with what it can print, found --verdict or --diff",
             hint="`repotrial run score --json` prints the verdict; the change is in change.patch",
         )
-    if sum(map(bool, (wanted.events, wanted.tests, wanted.outputs, wanted.programs))) > 1:
+    kinds = (wanted.events, wanted.tests, wanted.outputs, wanted.programs, wanted.lines)
+    if sum(map(bool, kinds)) > 1:
         raise USAGE.error(
-            "expected --json with one of events, --output, --tests and --programs, found several",
+            "expected --json with one of events, --output, --tests, --programs and --lines, found several",
             hint="give one command for each",
         )
     if len(chosen) > 1:
@@ -277,13 +287,19 @@ def _show_run(screen: Screen, directory: Path, wanted: _Wanted, *, json: bool) -
         is_complete &= show_outputs(screen, directory, wanted.outputs, json=json)
     if wanted.programs:
         show_programs(screen, directory, json=json)
+    if wanted.lines:
+        is_complete &= show_lines(screen, api.judge_run(directory, load_trust()), json=json)
     if wanted.events:
-        for row in _select(rows, wanted.types):
-            if json:
-                print_json_line(row)
-            else:
-                _show_row(screen, row)
+        _show_events(screen, _select(rows, wanted.types), json=json)
     return is_complete
+
+
+def _show_events(screen: Screen, rows: Iterator[api.TimelineRow], *, json: bool) -> None:
+    for row in rows:
+        if json:
+            print_json_line(row)
+        else:
+            _show_row(screen, row)
 
 
 def _show_change(screen: Screen, directory: Path) -> None:

@@ -7,6 +7,7 @@ from repotrial._core.display import mark_cap
 from repotrial.cli._batch import BatchVerdict, expand_runs, work_through
 from repotrial.cli._options import JsonFlag, RunDirectories
 from repotrial.cli._output import UNANSWERED, Screen, describe_cause, find_style, mark_gate
+from repotrial.cli._run_lines import print_quotes
 from repotrial.cli._trace import load_trust
 
 _MOST_LINES = 8
@@ -58,11 +59,13 @@ def print_verdict(screen: Screen, run: api.JudgedRun) -> None:
         screen.line(mark_cap(f"  {run.ending}"))
     if (model_use := run.model_use) is not None:
         screen.line(f"  {model_use}")
+    lines = {} if all(gate.outcome == "passed" for gate in card.gates) else api.open_lines(run)
     for gate in card.gates:
         word, style = mark_gate(gate.outcome)
         screen.line((f"  {gate.gate} {word:<6}", style), gate.name)
         if gate.outcome != "passed":
             _print_some(screen, gate.why)
+            print_quotes(screen, lines.get(gate.gate, ()))
     _print_checks(screen, run)
     screen.line(f"  score {entry.score or '-'}")
     if entry.is_unanswered:

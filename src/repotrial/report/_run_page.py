@@ -21,6 +21,7 @@ from repotrial.report._facts import (
     build_provenance,
     build_seal_sentence,
 )
+from repotrial.report._quotes import build_quotes
 from repotrial.report._record import read_record
 from repotrial.report._render import render_template
 from repotrial.report._timeline import build_strip, build_timeline
@@ -77,6 +78,7 @@ def build_run_page(
         reasons=reasons,
         words=GATE_WORDS,
         card=card,
+        quotes=build_quotes(paths, card),
         modes={mode.id: mode.title for mode in load_taxonomy()},
         identity=build_identity(evidence, card, report, record),
         ceilings=record.ceilings,

@@ -232,7 +232,7 @@ def _open_trace(paths: RunPaths, redactor: SecretRedactor, options: WriterOption
         run_id=paths.root.name,
         redaction_rules_id=redactor.rules_id,
         harness_version=__version__,
-        completeness_rules=2,
+        completeness_rules=3,
         policy_rules=2,
     )
     return TraceWriter.create(paths, opened, redactor=redactor, options=options)

@@ -7,12 +7,20 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
-    from repotrial.score._aggregate import AgentEffort, Aggregate, EffortFigure, build_aggregate, build_effort
+    from repotrial.score._aggregate import AgentEffort, Aggregate, build_aggregate, build_effort
     from repotrial.score._assurance import AssuranceLevel
     from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
     from repotrial.score._cause import Cause
     from repotrial.score._deviations import count_deviations, describe_deviations
-    from repotrial.score._evidence import EventPointer, Evidence, EvidencePointer, InvalidReason, Verdict
+    from repotrial.score._evidence import (
+        EventPointer,
+        Evidence,
+        EvidencePointer,
+        InvalidReason,
+        StreamPointer,
+        Verdict,
+    )
+    from repotrial.score._fragments import QuotedLines, read_lines
     from repotrial.score._gates import Fault, GateResult, Invalid, Scorable
     from repotrial.score._graded import Graded, WeightRange
     from repotrial.score._judged import (
@@ -77,7 +85,6 @@ __all__ = [
     "Cause",
     "CheckResult",
     "Cost",
-    "EffortFigure",
     "EventPointer",
     "Evidence",
     "EvidencePointer",
@@ -90,6 +97,7 @@ __all__ = [
     "PlannedOutcome",
     "ProgramLine",
     "ProgramsView",
+    "QuotedLines",
     "RejudgedExecution",
     "RejudgedVerdict",
     "RunCost",
@@ -99,6 +107,7 @@ __all__ = [
     "RunStatusWord",
     "Scorable",
     "ScoreCard",
+    "StreamPointer",
     "Verdict",
     "WeightRange",
     "build_aggregate",
@@ -134,6 +143,7 @@ __all__ = [
     "load_weights",
     "order_reasons",
     "price_run",
+    "read_lines",
     "read_programs",
     "sign_worker_key",
     "verify_record",

@@ -67,7 +67,42 @@ class ChangePointer(Document, frozen=True, kw_only=True, tag_field="kind", tag="
     """The file that is changed there."""
 
 
-EvidencePointer: TypeAlias = EventPointer | ChangePointer
+MissingKind: TypeAlias = Literal["module", "package", "command", "version"]
+
+
+class MissingName(Document, frozen=True, kw_only=True):
+    """Something that a program did not find (Q11)."""
+
+    kind: MissingKind
+    """What it is."""
+    name: str
+    """As the program names it."""
+
+
+class StreamPointer(Document, frozen=True, kw_only=True, tag_field="kind", tag="stream"):
+    """Bytes of what an event has on record: the very lines that say why (S5)."""
+
+    seq: Count
+    """The event."""
+    type: Line
+    """Its type."""
+    check: str | None
+    """The contract's check that it executed; null if it is no execution of a check."""
+    command: tuple[str, ...]
+    """The command that printed them; empty for a file of results, and for an alert."""
+    runner: Annotated[int, msgspec.Meta(ge=1)]
+    """Which command of the check, from 1."""
+    stream: Line
+    """`stdout`, `stderr`, the name of a file of results, or `segment`: the text that an alert is about."""
+    offset_bytes: Count
+    """Where they begin, in what was kept of it."""
+    length_bytes: Count
+    """How many there are."""
+    missing: tuple[MissingName, ...] = ()
+    """What they say was not found."""
+
+
+EvidencePointer: TypeAlias = EventPointer | ChangePointer | StreamPointer
 """Where to look."""
 
 
@@ -304,6 +339,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     accepting_us: int | None = None
     work: Work = Work()
     programs: ProgramFacts = ProgramFacts()
+    fragments: dict[int, tuple[StreamPointer, ...]] = {}
+    """By event: the lines that say why. Empty for runs of earlier rules."""
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):

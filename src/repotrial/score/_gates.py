@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Literal, TypeAlias
 
 import msgspec
@@ -27,9 +27,11 @@ from repotrial.score._evidence import (
     GateId,
     InvalidReason,
     Line,
+    StreamPointer,
     Verdict,
     build_line,
 )
+from repotrial.score._fragments import add_fragments
 from repotrial.score._outcomes import CheckResult, find_patch_verdict
 from repotrial.trace import Errored, Failed, NotStarted, Passed
 
@@ -56,7 +58,7 @@ class GateResult(Document, frozen=True, kw_only=True):
     why: tuple[Line, ...]
     """The reasons, for people; never used for scoring (S5)."""
     evidence: tuple[EvidencePointer, ...]
-    """Events and changed files that decide it; the first 50."""
+    """Events and changed files that decide it, the first 50; then the lines of those events that say why."""
     checks: tuple[str, ...]
     """The mandatory checks of this gate."""
 
@@ -80,6 +82,12 @@ class _Gate:
         if why is not None and len(self._why) < _MOST:
             self._why.append(build_line(why))
         self._evidence += [pointer for pointer in evidence if pointer not in self._evidence]
+
+    def note(self, why: str, pointer: EvidencePointer) -> None:
+        """More to look at; it decides nothing."""
+        if len(self._why) < _MOST:
+            self._why.append(build_line(why))
+        self._evidence.append(pointer)
 
     def say_check(self, result: CheckResult) -> None:
         self._checks.append(result.check)
@@ -107,12 +115,26 @@ def build_gates(
 ) -> tuple[GateResult, ...]:
     """G1 to G4; nothing that is good in one makes up for what is bad in another."""
     mandatory = [result for result in results if result.is_mandatory]
-    return (
+    gates = (
         _build_patch_gate(evidence, mandatory, delta),
         _build_static_gate(evidence, mandatory),
         _build_acceptance_gate(mandatory),
         _build_safety_gate(evidence, mandatory, broken),
     )
+    return tuple(
+        msgspec.structs.replace(
+            gate, evidence=add_fragments(gate.evidence, _find_telling(evidence, gate.outcome))
+        )
+        for gate in gates
+    )
+
+
+def _find_telling(evidence: Evidence, outcome: Verdict) -> Mapping[int, tuple[StreamPointer, ...]]:
+    """Lines that say why: of a gate that did not pass, those of what did not pass."""
+    quiet = {
+        e.seq for e in evidence.facts.executions if outcome != "passed" and isinstance(e.outcome, Passed)
+    }
+    return {seq: found for seq, found in evidence.facts.fragments.items() if seq not in quiet}
 
 
 def _take_checks(gate: _Gate, results: Iterable[CheckResult], kind: Gate) -> int:
@@ -161,7 +183,16 @@ def _build_static_gate(evidence: Evidence, results: Sequence[CheckResult]) -> Ga
         words = record.contract.scoring.build_gate if isinstance(record, ContractRecord) else None
         said = "the contract declares no build or static check: an explicit no-op"
         gate.say("passed", said if words is None else f"{said} ({words})")
+    _say_missing(gate, evidence)
     return gate.build()
+
+
+def _say_missing(gate: _Gate, evidence: Evidence) -> None:
+    """Q11: what outputs name as missing is evidence of this gate, whichever check printed it."""
+    for pointer in [pointer for found in evidence.facts.fragments.values() for pointer in found]:
+        for missing in pointer.missing:
+            where = f"{pointer.check}, event {pointer.seq}"
+            gate.note(f"{where}: its output says that the {missing.kind} {missing.name} is missing", pointer)
 
 
 def _build_acceptance_gate(results: Sequence[CheckResult]) -> GateResult:

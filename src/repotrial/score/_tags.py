@@ -20,6 +20,7 @@ from repotrial.score._delta import (
     normalize_name,
 )
 from repotrial.score._evidence import Alert, ChangePointer, EventPointer, Evidence, EvidencePointer, GateId
+from repotrial.score._fragments import add_fragments
 from repotrial.score._gates import GATE_OF, GateResult, is_gating_alert
 from repotrial.score._outcomes import CheckResult
 from repotrial.score._taxonomy import FailureTag, build_tag, find_mode
@@ -59,7 +60,11 @@ def build_tags(findings: Findings) -> tuple[FailureTag, ...]:
     if not findings.open_gates:
         return ()
     tags = [tag for rule in _RULES for tag in rule(findings)]
-    return tuple(sorted(tags, key=lambda tag: (tag.id, sorted(tag.attributes.items()), repr(tag.evidence))))
+    tags.sort(key=lambda tag: (tag.id, sorted(tag.attributes.items()), repr(tag.evidence)))
+    fragments = findings.evidence.facts.fragments
+    return tuple(
+        msgspec.structs.replace(tag, evidence=add_fragments(tag.evidence, fragments)) for tag in tags
+    )
 
 
 def _limit(findings: Findings, mode_id: str) -> tuple[GateId, ...]:

@@ -20,6 +20,7 @@ from repotrial.score._evidence import (
     EvidencePointer,
     GateId,
     Line,
+    StreamPointer,
     Trigger,
 )
 
@@ -122,7 +123,7 @@ class FailureTag(Document, frozen=True, kw_only=True):
 
 def _is_evidence(pointer: EvidencePointer, mode: FailureMode) -> bool:
     match pointer:
-        case EventPointer(type=event_type):
+        case EventPointer(type=event_type) | StreamPointer(type=event_type):
             return event_type in mode.events
         case ChangePointer():
             return "patch-application" in mode.events
@@ -155,7 +156,7 @@ def build_tag(
 
 def _pointer_order(pointer: EvidencePointer) -> tuple[int, int, str]:
     match pointer:
-        case EventPointer(seq=seq):
+        case EventPointer(seq=seq) | StreamPointer(seq=seq):
             return 0, seq, ""
         case ChangePointer(path=path):
             return 1, 0, path

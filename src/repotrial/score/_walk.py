@@ -20,12 +20,14 @@ from repotrial.score._evidence import (
     NumberedPatch,
     NumberedTermination,
     ScoredExecution,
+    StreamPointer,
     TestReport,
     TraceFacts,
     Trigger,
     WorkHistory,
     WorkspaceEdit,
 )
+from repotrial.score._fragments import FRAGMENTS, find_fragments
 from repotrial.score._programs import WRITES_COUNT, ProgramFold
 from repotrial.score._provider_walk import PROVIDER, ProviderWalk
 from repotrial.score._taxonomy import find_mode, log_patterns
@@ -99,7 +101,8 @@ class _Walk:
         self._alerts: list[Alert] = []
         self._interventions: list[NumberedIntervention] = []
         self._overflows: list[int] = []
-        self._must_report = False
+        self._must_report = self._keeps_fragments = False
+        self._fragments: dict[int, tuple[StreamPointer, ...]] = {}
         self._begun: set[int] = set()
         self._watches: list[MonitorWatch] = []
         self._alert_kinds: Counter[tuple[str, str, str, str]] = Counter()
@@ -121,6 +124,8 @@ class _Walk:
         self._counts[event.type] += 1
         self._work.take(event)
         self._programs.take(event)
+        if self._keeps_fragments:
+            self._take_fragments(event)
         match event.payload:
             case AcceptanceExecution() | BuildCheck() | StaticCheck() as check:
                 self._executions.append(self._build_execution(check, event.seq))
@@ -132,6 +137,7 @@ class _Walk:
                 self._phases[phase] = event.t
             case RunOpened(completeness_rules=rules, policy_rules=policy):
                 self._must_report = rules > 1
+                self._keeps_fragments = rules >= FRAGMENTS
                 self._places = self._given if policy >= WRITES_COUNT else ()
             case MonitorReport() as report:
                 self._take_report(report, event.seq)
@@ -139,6 +145,14 @@ class _Walk:
                 self._dropped = sum(item.events for item in dropped)
             case _:
                 self._take_work(event)
+
+    def _take_fragments(self, event: Event) -> None:
+        # A flood of alerts must not hide what a check printed.
+        is_alert = isinstance(event.payload, MonitorAlert)
+        if is_alert and len(self._fragments) >= _MAX_ALERTS_OF_KIND:
+            return
+        if found := find_fragments(event, self._blobs):
+            self._fragments[event.seq] = found
 
     def _take_work(self, event: Event) -> None:
         match event.payload:
@@ -352,4 +366,5 @@ class _Walk:
             accepting_us=self._span("accept", "seal"),
             work=self._work.build(),
             programs=self._programs.facts(),
+            fragments=self._fragments,
         )

@@ -67,7 +67,7 @@ run = "echo first; echo kept > $REPOTRIAL_RESULTS/notes.txt; test ! -e bad.txt"
 timeout_seconds = 60
 
 [[checks.runners]]
-run = "if [ -e slow.txt ]; then sleep 600; fi; [ ! -e tool.txt ] || missing-tool; echo second; test ! -e tool.txt"
+run = "[ ! -e slow.txt ] || sleep 600; [ ! -e tool.txt ] || missing-tool; echo second; test ! -e tool.txt"
 
 [policy]"""
 _EXAMPLES = Path(__file__).parents[2] / "examples" / "contracts"

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-import msgspec
-
 from repotrial import api
 from repotrial.cli._output import Screen, print_json_line
 
@@ -56,5 +54,19 @@ def _print_quote(screen: Screen, quote: api.QuotedLines, *, most: int | None) ->
 
 
 def _build_entry(name: str, quote: api.QuotedLines) -> dict[str, Any]:
-    pointer: dict[str, Any] = msgspec.to_builtins(quote.pointer)
-    return {"of": name, **pointer, "line": quote.line, "text": quote.text, "lost": quote.lost or None}
+    pointer = quote.pointer
+    return {
+        "of": name,
+        "seq": pointer.seq,
+        "type": pointer.type,
+        "check": pointer.check,
+        "command": pointer.command,
+        "runner": pointer.runner,
+        "stream": pointer.stream,
+        "offset_bytes": pointer.offset_bytes,
+        "length_bytes": pointer.length_bytes,
+        "missing": pointer.missing,
+        "line": quote.line,
+        "text": quote.text,
+        "lost": quote.lost or None,
+    }

@@ -76,6 +76,7 @@ _REPORT_ELEMENTS = """
     br button circle defs figcaption figure input kbd label line option output path pattern script select text
 """
 _REPORT_ATTRIBUTES = """
+    data-class data-listing rel role
     aria-labelledby cx cy d fill hidden patterntransform patternunits r scope size stroke stroke-width
     tabindex text-anchor transform type value x1 x2 y1 y2
 """
@@ -92,7 +93,7 @@ def read_report(html: str) -> Page:
     inside = [link for link in page.links if link.startswith("#")]
     assert {link.removeprefix("#") for link in inside} <= set(page.ids), "a link leads into the page"
     beside = [unquote(link) for link in page.links if not link.startswith("#")]
-    assert all(re.match(r"[^:/?#]+/[^:?#]+$", link) for link in beside), "or to a file beside it"
+    assert all(re.match(r"([^:/?#]+/)?[^:/?#]+$", link) for link in beside), "or to a file beside it"
     (script,) = page.scripts
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', html)
@@ -104,16 +105,8 @@ def read_report(html: str) -> Page:
 
 
 def read_page(html: str) -> Page:
-    """Take a page apart, and hold it against everything that is true of every page."""
-    page = Page(html)
-    assert page.elements <= set(_ELEMENTS.split())
-    assert page.attributes <= set(_ATTRIBUTES.split())
-    assert not page.unbalanced
-    assert not page._open
-    assert len(set(page.ids)) == len(page.ids)
-    assert {link.removeprefix("#") for link in page.links} <= set(page.ids), "a link leads into the page"
+    """Take the page of one run apart, and hold it against everything that is true of every page."""
+    page = read_report(html)
+    assert all(link.startswith("#") or link.endswith(".html") for link in page.links), "or a run beside it"
     assert "url(" not in page.styles
-    assert "@import" not in page.styles
-    assert "default-src 'none'" in html
-    assert all(character.isprintable() or character in "\n\t" for character in html)
     return page

@@ -1,4 +1,4 @@
-"""Bodies that are too large for a page: they lie beside it, under their digest."""
+"""The page of a run as files: bodies that are too large for it lie beside it, under their digest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import stat
 from pathlib import Path
 from typing import Final
+from urllib.parse import quote
 
 from repotrial._core.digest import digest_bytes
 from repotrial.trace import RunPaths
@@ -14,7 +15,22 @@ LARGE_BYTES: Final = 1024 * 1024
 """A body above this lies beside the page."""
 
 
-def find_large_bodies(run_directory: Path) -> dict[str, Path]:
+def render_run_files(run: Path, out: Path, *, is_shared: bool = False) -> dict[Path, bytes]:
+    """The page of a run, last, and every file beside it.
+
+    Raises:
+        OSError: a body cannot be read.
+    """
+    from repotrial.report import build_run_page  # imports jinja2
+
+    bodies = {} if is_shared else _find_large_bodies(run)
+    folder = out.with_name(f"{out.stem}-files")
+    links = {name: f"{quote(folder.name)}/{quote(name)}" for name in bodies}
+    page = build_run_page(run, is_shared=is_shared, bodies=links).encode()
+    return {**{folder / name: path.read_bytes() for name, path in bodies.items()}, out: page}
+
+
+def _find_large_bodies(run_directory: Path) -> dict[str, Path]:
     """Name beside the page and place of each large body of a run: the change, and what was kept of texts.
 
     Names are ours, never a run's: each has the digest. All of them are text to a browser.

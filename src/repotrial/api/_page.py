@@ -8,6 +8,7 @@ import msgspec
 
 from repotrial._core.errors import ErrorCode, MachineError, UsageError
 from repotrial._core.files import describe_refusal, write_atomic
+from repotrial.api._large_bodies import render_run_files
 from repotrial.score import build_run_paths
 
 PAGE_INSIDE_RUN = ErrorCode(
@@ -29,6 +30,8 @@ class WrittenPage(msgspec.Struct, frozen=True, kw_only=True):
 
     page: str
     """The file."""
+    beside: tuple[str, ...] = ()
+    """Bodies above 1 MiB, which lie beside it."""
 
 
 def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
@@ -43,18 +46,17 @@ def write_run_page(directory: Path, output: Path | None = None) -> WrittenPage:
         PAGE_INSIDE_RUN: the file would lie in the run directory.
         PAGE_WRITE: the machine does not let us write.
     """
-    from repotrial.report import build_run_page  # imports jinja2
-
     paths = build_run_paths(directory)
     root = paths.root.resolve()
     target = Path(f"{root.name or 'run'}.html") if output is None else output
     try:
         if target.resolve().is_relative_to(root):
             raise PAGE_INSIDE_RUN.error(f"{target}: expected a file outside of the run, found one in it")
-        data = build_run_page(paths.root).encode("utf-8")
-        write_atomic(target, data)
+        files = render_run_files(paths.root, target)
+        for file, data in files.items():
+            write_atomic(file, data)
     except (OSError, RuntimeError, ValueError) as error:  # RuntimeError: a loop of links; ValueError: a NUL
         raise PAGE_WRITE.error(
             f"{target}: expected to write the page, found: {describe_refusal(error)}"
         ) from error
-    return WrittenPage(page=str(target))
+    return WrittenPage(page=str(target), beside=tuple(str(file) for file in files if file != target))

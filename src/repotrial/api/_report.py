@@ -20,7 +20,7 @@ from repotrial.analysis import (
     read_trials,
     summarize_runs,
 )
-from repotrial.api._large_bodies import find_large_bodies
+from repotrial.api._large_bodies import render_run_files
 from repotrial.api._open_pilot import open_pilot
 from repotrial.api._pilot_page import is_pilot, load_pilot_view
 from repotrial.api._retrieval_study import load_retrieval_report
@@ -274,24 +274,15 @@ def _load_retrieval(places: Sequence[Path]) -> RetrievalReport:
 
 
 def _write_run(run: Path, request: ReportRequest) -> BuiltReport:
-    from repotrial.report import build_run_page
-
-    bodies = {} if request.is_shared else find_large_bodies(run)
-    folder = _name_folder(request.out, "files")
-    links = {name: f"{quote(folder.name)}/{quote(name)}" for name in bodies}
-    page = build_run_page(run, is_shared=request.is_shared, bodies=links).encode()
-    files = {folder / name: _read_body(path) for name, path in bodies.items()}
-    _write({**files, request.out: page})
-    return BuiltReport(
-        file=str(request.out), beside=tuple(map(str, files)), runs=1, analyses=0, pilots=0, studies=0
-    )
-
-
-def _read_body(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        files = render_run_files(run, request.out, is_shared=request.is_shared)
     except OSError as error:
-        raise REPORT_WRITE.error(f"{path}: expected to read it, found: {describe_refusal(error)}") from error
+        raise REPORT_WRITE.error(
+            f"{run}: expected to read its bodies, found: {describe_refusal(error)}"
+        ) from error
+    _write(files)
+    beside = tuple(str(path) for path in files if path != request.out)
+    return BuiltReport(file=str(request.out), beside=beside, runs=1, analyses=0, pilots=0, studies=0)
 
 
 def _name_folder(out: Path, word: str) -> Path:
@@ -306,10 +297,14 @@ def _render_run_pages(
     folder = _name_folder(request.out, "runs")
     files: dict[Path, bytes] = {}
     links: dict[Path, str] = {}
-    for directory in directories:
-        name = f"{len(files) + 1}-{directory.resolve().name}.html"
-        links[directory] = f"{quote(folder.name)}/{quote(name, errors='replace')}"
-        files[folder / name] = build_run_page(directory, is_shared=request.is_shared).encode()
+    names = [f"{n}-{directory.resolve().name}.html" for n, directory in enumerate(directories, start=1)]
+    quoted = ["", *(quote(name, errors="replace") for name in names), ""]
+    for place, (directory, name) in enumerate(zip(directories, names, strict=True)):
+        links[directory] = f"{quote(folder.name)}/{quoted[place + 1]}"
+        page = build_run_page(
+            directory, is_shared=request.is_shared, neighbors=(quoted[place], quoted[place + 2])
+        )
+        files[folder / name] = page.encode()
     return files, links
 
 

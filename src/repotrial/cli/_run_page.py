@@ -10,7 +10,7 @@ import typer
 
 from repotrial import api
 from repotrial.cli._options import JsonFlag, RunDirectory
-from repotrial.cli._output import Screen, print_json
+from repotrial.cli._output import Screen, counted, print_json
 
 
 def page(
@@ -36,7 +36,11 @@ def page(
     if json:
         print_json(written)
     else:
-        Screen().line(written.page)
+        screen = Screen()
+        screen.line(written.page)
+        if written.beside:
+            folder = Path(written.beside[0]).parent
+            screen.line((f"and {counted(len(written.beside), 'file')} beside it, in {folder}", "dim"))
 
 
 def find_missing_parent(output: Path | None) -> Path | None:

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import base64
-import hashlib
-from functools import cache
-from importlib.resources import files
 from typing import Final
 
 from markupsafe import Markup
 
 from repotrial import __version__
 from repotrial.report._document import ReportDocument
-from repotrial.report._render import render_template
+from repotrial.report._render import load_script, render_template
 
 _MOST_ANCHORED_ROWS: Final = 300
 """Rows of a table whose cells each have an anchor; in longer ones the row has."""
@@ -20,7 +16,7 @@ _MOST_ANCHORED_ROWS: Final = 300
 
 def render_report_page(document: ReportDocument) -> str:
     """The whole report; the same document gives the same bytes."""
-    script, digest = _load_script()
+    script, digest = load_script()
     named = {source.name for source in document.sources}
     return render_template(
         "report.html.j2",
@@ -29,20 +25,12 @@ def render_report_page(document: ReportDocument) -> str:
         named=named,
         detailed={run.anchor for run in document.runs},
         most_anchored=_MOST_ANCHORED_ROWS,
-        # Drawn and written by us; every text from elsewhere in it was escaped.
+        # Drawn by us; every text from elsewhere in it was escaped.
         drawings={
             figure.name: Markup(figure.svg)  # noqa: S704
             for section in document.sections
             for figure in section.figures
         },
-        script=Markup(script),  # noqa: S704
+        script=script,
         script_digest=digest,
     )
-
-
-@cache
-def _load_script() -> tuple[str, str]:
-    """The script, and its digest as a policy of content names it."""
-    text = files("repotrial.report").joinpath("templates", "report.js").read_text(encoding="utf-8")
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
-    return text, f"sha256-{digest}"

@@ -15,13 +15,16 @@ from repotrial.trace import (
     Body,
     Briefing,
     BuildCheck,
+    Enforced,
     Event,
     KeptStream,
     MonitorAlert,
     NotStarted,
     PhaseChanged,
     PrintingProgram,
+    Response,
     RunPaths,
+    StageTransition,
     StaticCheck,
     ToolInvocation,
     iter_events,
@@ -138,6 +141,8 @@ def _describe(stream: KeptStream, *, is_cut: bool) -> str:
 MAX_BRIEFING_CHARACTERS = 40_000
 _MAX_BRIEFING_BYTES = 4 * 1024 * 1024
 _MAX_MARKS = 300
+_MAX_POINTS = 20_000
+_SAMPLED = ("t_us", "cpu_us", "memory_bytes")
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
@@ -160,6 +165,22 @@ class ShownBriefing(msgspec.Struct, frozen=True, kw_only=True):
     """So many characters are not shown."""
 
 
+class MeterReading(msgspec.Struct, frozen=True, kw_only=True):
+    """One reading of the meters of the agent's sandbox."""
+
+    t_us: int
+    """Since acting began."""
+    cpu_us: int
+    """Processor time by then."""
+    memory_bytes: int
+    """Memory at that moment."""
+
+
+class _SampleTable(msgspec.Struct, frozen=True, kw_only=True):
+    columns: tuple[str, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """The verified part of a trace, as a page shows it."""
 
@@ -167,7 +188,19 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     phases: tuple[Span, ...]
     executions: tuple[Span, ...]
     tools: tuple[Span, ...]
+    calls: tuple[Span, ...]
+    """Tools that a model asked for."""
     alerts: tuple[Span, ...]
+    stages: tuple[Span, ...]
+    """Of the agent's privileges, as they were enforced."""
+    answers: tuple[Span, ...]
+    """Of models, from the question on."""
+    spend: tuple[tuple[int, float], ...]
+    """Instants in microseconds, and the cost of models by then in dollars; empty if no answer states one."""
+    samples: tuple[MeterReading, ...]
+    """What the agent's sandbox used; empty if it was not metered."""
+    memory_limit: int | None
+    """The memory at which the agent's sandbox is ended; None if none is on record."""
     ceilings: dict[str, int]
     """The time that each check was allowed; absent where there was no ceiling."""
     briefing: ShownBriefing | Unknown
@@ -196,7 +229,13 @@ class _Walk:
         self._entered: list[tuple[str, int, int]] = []
         self._executions: list[Span] = []
         self._tools: list[Span] = []
+        self._calls: list[Span] = []
         self._alerts: list[Span] = []
+        self._stages: list[tuple[str, int, int]] = []
+        self._answers: list[Span] = []
+        self._memory_limit: int | None = None
+        self._spend: list[tuple[int, float]] = []
+        self._samples: tuple[MeterReading, ...] = ()
         self._ceilings: dict[str, int] = {}
         self._briefing: ShownBriefing | Unknown = Unknown(reason="no briefing was recorded")
 
@@ -208,6 +247,10 @@ class _Walk:
         match event.payload:
             case PhaseChanged(phase=phase):
                 self._entered.append((phase, now, event.seq))
+            case StageTransition(status=Enforced(), after=stage):
+                self._stages.append((stage, now, event.seq))
+            case Response() as answer:
+                self._take_answer(answer, now, event.seq)
             case Briefing(delivered=delivered):
                 self._briefing = self._read_briefing(delivered, event.seq)
             case BuildCheck() | StaticCheck() | AcceptanceExecution() as check:
@@ -216,10 +259,36 @@ class _Walk:
                 start = tool.started_at_us - self._first_us
                 span = Span(name=tool.tool, start_us=start, end_us=start + tool.wall_us, seq=event.seq)
                 _keep(self._tools, span)
+                if tool.source == "gateway":
+                    _keep(self._calls, span)
+            case MonitorAlert(monitor="resources", rule="samples", phase="act") as alert:
+                self._samples = self._read_samples(alert)
             case MonitorAlert() as alert:
                 _keep(self._alerts, Span(name=alert.rule, start_us=now, end_us=now, seq=event.seq))
             case _:
                 pass
+
+    def _read_samples(self, alert: MonitorAlert) -> tuple[MeterReading, ...]:
+        """The meters' readings, as the harness wrote them; nothing if they are not there in this form."""
+        limits = {signal.name: signal.threshold for signal in alert.signals}
+        limit = limits.get("peak_memory_bytes")
+        self._memory_limit = limit if isinstance(limit, int) else None
+        if alert.segment is None:
+            return ()
+        try:
+            table = msgspec.json.decode(alert.segment.body.load(self._blobs), type=_SampleTable)
+            return tuple(
+                MeterReading(**{name: row[table.columns.index(name)] for name in _SAMPLED})
+                for row in table.rows
+            )
+        except (EvidenceError, msgspec.DecodeError, ValueError, IndexError):
+            return ()
+
+    def _take_answer(self, answer: Response, now: int, seq: int) -> None:
+        waited = min(now, answer.wall_us or 0)
+        _keep(self._answers, Span(name=answer.model, start_us=now - waited, end_us=now, seq=seq))
+        if answer.cost_usd is not None:
+            _add(self._spend, now, float(answer.cost_usd))
 
     def _take_check(self, check: BuildCheck | StaticCheck | AcceptanceExecution, seq: int) -> None:
         if check.ceiling_us is not None:
@@ -254,16 +323,35 @@ class _Walk:
             Span(name=name, start_us=start, end_us=end, seq=seq)
             for (name, start, seq), end in zip(self._entered[:_MAX_MARKS], ends, strict=False)
         )
+        acting = next((span for span in phases if span.name == "act"), None)
+        last = total if acting is None else acting.end_us
+        left = [*(start for _, start, _ in self._stages[1:]), last]
+        stages = tuple(
+            Span(name=name, start_us=start, end_us=max(start, end), seq=seq)
+            for (name, start, seq), end in zip(self._stages[:_MAX_MARKS], left, strict=False)
+        )
         return Record(
             total_us=total,
+            stages=stages,
+            answers=tuple(self._answers),
+            spend=tuple(self._spend),
+            samples=self._samples,
+            memory_limit=self._memory_limit,
             phases=phases,
             executions=tuple(self._executions),
             tools=tuple(self._tools),
+            calls=tuple(self._calls),
             alerts=tuple(self._alerts),
             ceilings=self._ceilings,
             briefing=self._briefing,
             printed=self._printed.build(),
         )
+
+
+def _add(points: list[tuple[int, float]], now: int, amount: float) -> None:
+    """The next point of a sum."""
+    if len(points) < _MAX_POINTS:
+        points.append((now, round((points[-1][1] if points else 0.0) + amount, 9)))
 
 
 def _keep(spans: list[Span], span: Span) -> None:

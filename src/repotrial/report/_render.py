@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from functools import cache
 from importlib.resources import files
 
@@ -37,6 +39,14 @@ def read_stylesheet() -> str:
     folder = files("repotrial.report").joinpath("templates")
     names = ("run.css", "figures.css", "report.css")
     return "".join(folder.joinpath(name).read_text(encoding="utf-8") for name in names)
+
+
+@cache
+def load_script() -> tuple[Markup, str]:
+    """The one script of pages that are files, and its digest as a policy of content names it."""
+    text = files("repotrial.report").joinpath("templates", "report.js").read_text(encoding="utf-8")
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode("ascii")
+    return Markup(text), f"sha256-{digest}"  # noqa: S704 - written by us
 
 
 @cache

@@ -1,4 +1,4 @@
-"""One run on one page that opens anywhere: nothing is fetched, no script runs, nothing is believed unread.
+"""One run on one page that opens anywhere: nothing is fetched, no script but ours runs.
 
 Verdicts are computed again from the evidence; `score.json` and `report.json` are not read.
 """
@@ -9,9 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 
+from markupsafe import Markup
+
 from repotrial import __version__
 from repotrial._core.errors import EvidenceError
 from repotrial.contract import ContractRecord
+from repotrial.report._conversation import EVENT_CLASSES, build_conversation
 from repotrial.report._diff import build_change_page
 from repotrial.report._document import SHARED
 from repotrial.report._facts import (
@@ -23,7 +26,8 @@ from repotrial.report._facts import (
 )
 from repotrial.report._quotes import build_quotes
 from repotrial.report._record import read_record
-from repotrial.report._render import render_template
+from repotrial.report._render import load_script, render_template
+from repotrial.report._run_figures import draw_run_figures
 from repotrial.report._timeline import build_strip, build_timeline
 from repotrial.report._verdict import GATE_WORDS, build_banner, build_grade_page
 from repotrial.score import (
@@ -46,7 +50,11 @@ _MAX_CITED = 500
 
 
 def build_run_page(
-    run_directory: Path, *, is_shared: bool = False, bodies: Mapping[str, str] | None = None
+    run_directory: Path,
+    *,
+    is_shared: bool = False,
+    bodies: Mapping[str, str] | None = None,
+    neighbors: tuple[str, str] = ("", ""),
 ) -> str:
     """All of a run as one HTML document; the same directory gives the same bytes.
 
@@ -54,6 +62,7 @@ def build_run_page(
         run_directory: What the run left.
         is_shared: Whether source code, prompts and outputs are left out.
         bodies: Files beside the page that hold what is too large for it: name and link.
+        neighbors: Pages of the runs before and after this one, as links; empty if there are none.
 
     Raises:
         NO_RUN_DIRECTORY: there is no such directory.
@@ -66,6 +75,10 @@ def build_run_page(
     record = read_record(paths, verified_count=verified)
     reasons = order_reasons(evidence, card)
     cited = frozenset(islice(_iter_cited(card, reasons), _MAX_CITED))
+    head = card.identity.head_hash
+    figures = draw_run_figures(record, head=head if isinstance(head, str) else "none", is_shared=is_shared)
+    programs = _read_programs(paths, verified)
+    script, script_digest = load_script()
     run_name = run_directory.resolve().name
     return render_template(
         "run.html.j2",
@@ -88,7 +101,15 @@ def build_run_page(
         printed=record.printed,
         strip=build_strip(record),
         total_us=record.total_us,
-        programs=_read_programs(paths, verified),
+        programs=programs,
+        programs_of={} if programs is None else {call.seq: call for call in programs.calls},
+        conversation=build_conversation(paths, verified_count=verified),
+        figures=figures,
+        drawings={figure.name: Markup(figure.svg) for figure in figures},  # noqa: S704 - drawn by us
+        class_of={kind: name for name, kinds in EVENT_CLASSES.items() for kind in kinds},
+        neighbors=neighbors,
+        script=script,
+        script_digest=script_digest,
         timeline=build_timeline(paths, cited=cited, verified_count=verified),
         provenance=build_provenance(evidence, card, report),
         aspects=build_aspects(evidence.verification, run_directory),

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from repotrial.report import render_template
+from repotrial.report import EVENT_CLASSES, render_template
 from repotrial.trace import TimelineRow
 from repotrial.viewer._addresses import (
     WORDS,
@@ -20,7 +20,7 @@ from repotrial.viewer._addresses import (
 )
 from repotrial.viewer._catalog import ListedRun, ListQuery
 from repotrial.viewer._places import FoundPilot
-from repotrial.viewer._run_view import CLASSES, PAGE_EVENTS, build_detail, build_event_page, find_last_page
+from repotrial.viewer._run_view import PAGE_EVENTS, build_detail, build_event_page, find_last_page
 from repotrial.viewer._state import ViewerState
 from repotrial.viewer._trace_index import TraceIndex
 
@@ -149,7 +149,7 @@ class _Addresses:
 def _list_classes(key: str, query: RunQuery, index: TraceIndex) -> list[dict[str, object]]:
     counts = index.count_types()
     listed = []
-    for name, types in CLASSES.items():
+    for name, types in EVENT_CLASSES.items():
         count = sum(counts.get(each, 0) for each in types)
         is_on = name in query.chosen
         chosen = tuple(each for each in query.chosen if each != name) if is_on else (*query.chosen, name)

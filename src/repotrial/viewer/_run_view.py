@@ -9,56 +9,13 @@ from typing import Any, Final
 import msgspec
 
 from repotrial._core.errors import RepoTrialError
-from repotrial.trace import (
-    BlobStore,
-    Body,
-    Event,
-    Prompt,
-    Response,
-    RunPaths,
-    TimelineRow,
-    ToolInvocation,
-    describe_exit,
-    read_said,
-)
+from repotrial.report import EVENT_CLASSES, Turn, build_turns
+from repotrial.trace import BlobStore, RunPaths, TimelineRow
 from repotrial.viewer._trace_index import TraceIndex
 
 PAGE_EVENTS: Final = 100
-_MOST_TURN_CHARACTERS: Final = 20_000
 _MOST_DETAIL_CHARACTERS: Final = 200_000
 _MOST_BODIES: Final = 200
-_MOST_BODY_BYTES: Final = 32 * 1024**2
-"""A body is verified as a whole before its beginning is shown."""
-_MOST_MESSAGES: Final = 50
-_FIRST_ERROR: Final = 400
-
-CLASSES: Final[dict[str, tuple[str, ...]]] = {
-    "conversation": ("briefing", "prompt", "response", "tool-invocation", "agent-transcript"),
-    "files": ("workspace-mutation", "change-taken", "patch-application"),
-    "programs": ("program-start", "program-end", "programs-folded", "witness-report", "harness-execution"),
-    "checks": ("build-check", "static-check", "acceptance-execution", "draw-revealed"),
-    "oversight": (
-        "monitor-alert", "intervention", "operator-decision", "stage-transition", "monitor-report",
-        "trace-truncated",
-    ),
-    "course": ("run-opened", "manifest-bound", "phase-changed", "agent-configuration", "termination"),
-}  # fmt: skip
-"""Which events readers ask for together."""
-
-
-class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that was said or done."""
-
-    seq: int
-    role: str
-    """Who speaks: a role of the provider's, the model, or a tool."""
-    kind: str
-    """message, answer, refusal, call or program."""
-    text: str
-    note: str = ""
-    is_failed: bool = False
-    left_out: int = 0
-    """So many characters are not shown."""
 
 
 class EventDetail(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +85,7 @@ def _choose(
         return None, following, found
     if is_conversation or chosen:
         names = ["conversation"] if is_conversation else chosen
-        every = index.list_of({name for group in names for name in CLASSES.get(group, (group,))})
+        every = index.list_of({name for group in names for name in EVENT_CLASSES.get(group, (group,))})
         end = first + PAGE_EVENTS
         return len(every), end if end < len(every) else None, every[first:end]
     end = first + PAGE_EVENTS
@@ -146,63 +103,6 @@ def _iter_turns(index: TraceIndex, run: Path, wanted: Sequence[int]) -> Iterator
         event = index.load_event(seq)
         if event is not None:
             yield from build_turns(event, blobs)
-
-
-def build_turns(event: Event, blobs: BlobStore) -> Iterator[Turn]:
-    """What was said or done in an event of a conversation; other events have none."""
-    match event.payload:
-        case Prompt(messages=messages, conversation=name):
-            for message in messages[-_MOST_MESSAGES:]:
-                yield _build_turn(event.seq, message.role, "message", _read(message.body, blobs), note=name)
-        case Response() as answer:
-            is_failed = (answer.status or 0) >= _FIRST_ERROR
-            note = f"{answer.model}, {answer.conversation}" + (f", HTTP {answer.status}" if is_failed else "")
-            kind = "refusal" if is_failed or answer.stop_reason == "refusal" else "answer"
-            said = _read(answer.body, blobs)
-            yield _build_turn(event.seq, answer.role, kind, said, note=note, is_failed=kind == "refusal")
-        case ToolInvocation() as call:
-            given = " ".join(call.command.argv) if call.command else _read(call.arguments, blobs)
-            result = "" if call.result is None else _read(call.result, blobs)
-            ended = describe_exit(call.exit)
-            text = f"{given}\n\n{result}" if result else given
-            # What the sandbox saw is a program that ran; a call is what a model asked for.
-            kind = "program" if call.source == "sandbox" else "call"
-            yield _build_turn(
-                event.seq,
-                call.tool,
-                kind,
-                text,
-                note=ended,
-                is_failed=ended not in {"exit 0", "exit unknown"},
-            )
-        case _:
-            pass
-
-
-def _build_turn(seq: int, role: str, kind: str, text: str, *, note: str, is_failed: bool = False) -> Turn:
-    shown = text[:_MOST_TURN_CHARACTERS]
-    return Turn(
-        seq=seq,
-        role=role,
-        kind=kind,
-        text=shown,
-        note=note,
-        is_failed=is_failed,
-        left_out=len(text) - len(shown),
-    )
-
-
-def _read(body: Body, blobs: BlobStore) -> str:
-    """What a body says, in words; its own text where the format is not one that we know."""
-    said = read_said(body, blobs, keeps_lines=True)
-    if said is not None:
-        return said
-    if body.length_bytes > _MOST_BODY_BYTES:
-        return f"({body.length_bytes} bytes, too many to show)"
-    try:
-        return body.load(blobs).decode("utf-8", "backslashreplace")
-    except RepoTrialError as error:
-        return f"({error.message})"
 
 
 def build_detail(index: TraceIndex, run: Path, seq: int) -> EventDetail | None:

@@ -35,7 +35,7 @@ def test_it_goes_where_one_says_and_replaces_an_older_one(
     output = tmp_path / "pages" / "p.html"
     for _ in range(2):
         ended = call(capsys, "run", "page", run, "-o", output, "--json")
-        assert json.loads(ended.out) == {"page": str(output)}
+        assert json.loads(ended.out) == {"page": str(output), "beside": []}
     assert output.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
 
 

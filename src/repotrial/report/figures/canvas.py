@@ -132,6 +132,7 @@ class Canvas:
         self._size = (width, height)
         self._parts: list[str] = []
         self._patterns: set[int] = set()
+        self._has_links = False
 
     def text(
         self, x: float, y: float, text: str, *, anchor: str = "start", css: str = "", turn: bool = False
@@ -192,9 +193,10 @@ class Canvas:
         """The drawing as an element of a page; the page names it by `NAME-title` and `NAME-words`."""
         width, height = self._size
         labels = f"{self._name}-title {self._name}-words"
-        opening = (
-            f'<svg class="fig" viewBox="0 0 {_n(width)} {_n(height)}" role="img" aria-labelledby="{labels}">'
-        )
+        # A picture has no parts for a reader of screens; one whose marks are links is a group of them.
+        role = "group" if self._has_links else "img"
+        box = f'viewBox="0 0 {_n(width)} {_n(height)}"'
+        opening = f'<svg class="fig" {box} role="{role}" aria-labelledby="{labels}">'
         return f"{opening}{self._render_patterns()}{''.join(self._parts)}</svg>"
 
     def _add(self, tag: str, place: str, css: str, title: str, href: str = "") -> None:
@@ -206,6 +208,7 @@ class Canvas:
                 shown.append(word)
         inner = f"<title>{_show(title)}</title>" if title else ""
         element = f'<{tag} {place} class="{" ".join(shown)}"{fill}>{inner}</{tag}>'
+        self._has_links |= bool(href)
         self._parts.append(f'<a href="{escape(href)}">{element}</a>' if href else element)
 
     def _render_patterns(self) -> str:

@@ -25,6 +25,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """For anchors: each cell has one; empty if cells need none."""
     sources: tuple[str, ...] = ()
     """For each row the name of what it was computed from (X5); empty if the section says it."""
+    column_sources: tuple[str, ...] = ()
+    """For each column instead; empty where none."""
     anchors: tuple[str, ...] = ()
     """For each row where it leads to on the page; empty if nowhere."""
     is_sortable: bool = False

@@ -14,6 +14,11 @@ _MOST_ANCHORED_ROWS: Final = 300
 """Rows of a table whose cells each have an anchor; in longer ones the row has."""
 
 
+def _is_claim(value: object) -> bool:
+    """Whether a cell says a number: as one, or as text that begins with a digit."""
+    return isinstance(value, int | float) or (isinstance(value, str) and value[:1].isdigit())
+
+
 def render_report_page(document: ReportDocument) -> str:
     """The whole report; the same document gives the same bytes."""
     script, digest = load_script()
@@ -25,6 +30,7 @@ def render_report_page(document: ReportDocument) -> str:
         named=named,
         detailed={run.anchor for run in document.runs},
         most_anchored=_MOST_ANCHORED_ROWS,
+        claim=_is_claim,
         # Drawn by us; every text from elsewhere in it was escaped.
         drawings={
             figure.name: Markup(figure.svg)  # noqa: S704

@@ -9,25 +9,30 @@ import msgspec
 
 from repotrial._core.display import mark_cap, neutralize
 from repotrial.report._document import ReportDocument, RunView, Section, Table
-from repotrial.report.figures.canvas import Figure, show_cell
+from repotrial.report._markdown import build_bullets, build_table, wrap
+from repotrial.report.figures.canvas import Cell, Figure, show_cell
 
 _MOST_CHARACTERS: Final = 1000
 _MOST_FIGURE_ROWS: Final = 200
+_MOST_COLUMNS: Final = 100
+"""Of a terminal."""
 
 
 def render_report_markdown(document: ReportDocument) -> str:
     """The whole report; figures as their numbers."""
     lines = [f"# {show_text(document.title)}", ""]
     for words in (*document.lead, *([document.left_out] if document.left_out else [])):
-        lines += [show_text(words), ""]
+        lines += [*wrap(show_text(words)), ""]
     for section in document.sections:
         lines += [f"## {show_text(section.title)}", "", *render_section(section), ""]
     if document.runs:
         lines += ["## Run by run", ""]
         for run in document.runs:
             lines += _render_run(run)
-    lines += ["## Sources", "", "| name | what | digest |", "| --- | --- | --- |"]
-    lines += [_render_row((source.name, source.file, source.digest)) for source in document.sources]
+    lines += ["## Sources", ""]
+    lines += build_bullets(
+        f"{show_text(source.name)}: {show_text(source.file)}, {source.digest}" for source in document.sources
+    )
     return "\n".join(lines) + "\n"
 
 
@@ -48,9 +53,9 @@ def _render_run(run: RunView) -> list[str]:
 def render_section(section: Section) -> list[str]:
     """Paragraphs, numbers of figures, tables."""
     lines: list[str] = []
-    bullet = "- " if section.is_list else ""
+    bullet = section.is_list
     for words in section.words:
-        lines += [f"{bullet}{show_text(words)}", *([] if bullet else [""])]
+        lines += build_bullets([show_text(words)]) if bullet else [*wrap(show_text(words)), ""]
     for figure in section.figures:
         lines += _render_figure(figure)
     for table in section.tables:
@@ -59,9 +64,8 @@ def render_section(section: Section) -> list[str]:
 
 
 def _render_figure(figure: Figure) -> list[str]:
-    lines = [f"### {show_text(figure.title)}", "", show_text(figure.words), ""]
-    lines += [_render_row(figure.columns), _render_row(["---"] * len(figure.columns))]
-    lines += [_render_row([show_cell(cell) for cell in row]) for row in figure.rows[:_MOST_FIGURE_ROWS]]
+    lines = [f"### {show_text(figure.title)}", "", *wrap(show_text(figure.words)), ""]
+    lines += _lay_out(figure.columns, figure.rows[:_MOST_FIGURE_ROWS])
     if len(figure.rows) > _MOST_FIGURE_ROWS:
         lines += ["", f"and {len(figure.rows) - _MOST_FIGURE_ROWS} more rows in the JSON report"]
     return [*lines, ""]
@@ -69,21 +73,38 @@ def _render_figure(figure: Figure) -> list[str]:
 
 def _render_table(table: Table) -> list[str]:
     lines = [f"### {show_text(table.title)}", ""] if table.title else []
-    lines.append(_render_row(table.columns))
-    lines.append(_render_row(["---"] * len(table.columns)))
-    lines += [_render_row([show_cell(cell) for cell in row]) for row in table.rows]
-    lines.append("")
-    return [*lines, show_text(table.note), ""] if table.note else lines
+    lines += [*_lay_out(table.columns, table.rows), ""]
+    return [*lines, *wrap(show_text(table.note)), ""] if table.note else lines
 
 
-def _render_row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(show_text(cell) for cell in cells) + " |"
+def _lay_out(columns: Sequence[str], rows: Sequence[Sequence[Cell]]) -> list[str]:
+    """An aligned table where it fits a terminal; else one point for each row, with the names of its cells."""
+    shown = [[_escape(show_cell(cell)) for cell in row] for row in rows]
+    heads = [_escape(name) for name in columns]
+    numbers = [
+        place
+        for place in range(len(columns))
+        if rows and all(row[place] is None or isinstance(row[place], int | float) for row in rows)
+    ]
+    table = build_table(heads, shown, numbers=numbers)
+    if len(table[0]) <= _MOST_COLUMNS:
+        return table
+    return build_bullets(
+        f"**{row[0]}**: "
+        + "; ".join(f"{head} {cell}".strip() for head, cell in zip(heads[1:], row[1:], strict=True) if cell)
+        for row in shown
+    )
 
 
 def show_text(value: str) -> str:
     """Text that stays text: no cell ends early, nothing in a name becomes markup."""
+    return _escape(value).replace("|", "\\|")
+
+
+def _escape(value: str) -> str:
+    """The same without the bar, which tables escape."""
     shown = neutralize(value, max_characters=_MOST_CHARACTERS)
-    for character, escaped in (("\\", "\\\\"), ("|", "\\|"), ("<", "&lt;"), ("`", "\\`"), ("[", "\\[")):
+    for character, escaped in (("\\", "\\\\"), ("<", "&lt;"), ("`", "\\`"), ("[", "\\[")):
         shown = shown.replace(character, escaped)
     return shown
 

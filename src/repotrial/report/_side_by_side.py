@@ -87,6 +87,7 @@ def _build_table(name: str, runs: Sequence[tuple[str, str, JudgedRun, RunRow]], 
         name=name,
         columns=("", *_label(shown)),
         rows=tuple(rows),
+        column_sources=("", *(anchor for _, anchor, _, _ in shown)),
         note=f"{left_out} more runs of this contract are left out: name fewer runs." if left_out else "",
         is_folded=True,
     )

@@ -65,10 +65,8 @@ Ranking rule: reads: files that were only written do not count as retrieved.
 
 Intervals are at 95%; tasks are the sampling units.
 
-| configuration | trials | tasks | computable | degraded | without ground truth | with a reward | \
-without an outcome |
-| --- | --- | --- | --- | --- | --- | --- | --- |
-| baseline | 4 | 4 | 2 | 1 | 1 | 4 | 0 |
+- **baseline**: trials 4; tasks 4; computable 2; degraded 1; without ground truth 1; with a reward
+  4; without an outcome 0
 
 Degraded: nothing was seen of the run. Only computable trials enter retrieval figures.
 
@@ -76,10 +74,10 @@ Degraded: nothing was seen of the run. Only computable trials enter retrieval fi
 
 ### baseline
 
-| quantity | mean | interval | median | std | trials | tasks | method |
-| --- | --- | --- | --- | --- | --- | --- | --- |
-| file_recall | 0.7500 | 0.5000 to 1.0000 | 0.7500 | 0.3536 | 2 | 2 | cluster-bootstrap-bca |
-| mrr | 0.7500 | 0.5000 to 1.0000 | 0.7500 | 0.3536 | 2 | 2 | cluster-bootstrap-bca |
+- **file_recall**: mean 0.7500; interval 0.5000 to 1.0000; median 0.7500; std 0.3536; trials 2;
+  tasks 2; method cluster-bootstrap-bca
+- **mrr**: mean 0.7500; interval 0.5000 to 1.0000; median 0.7500; std 0.3536; trials 2; tasks 2;
+  method cluster-bootstrap-bca
 """
     )
     headings = re.findall(r"^## (.+)$", text, re.MULTILINE)

@@ -14,7 +14,7 @@ from repotrial._core.words import Level
 from repotrial.api._contracts import load_contract
 from repotrial.contract import LoadedContract
 from repotrial.environment import InstallationSettings, SandboxRequest, check_machine, open_installation
-from repotrial.isolation import CommandResult, CommandSpec
+from repotrial.isolation import Capabilities, CommandResult, CommandSpec, find_back_end, probe_machine
 from repotrial.machine import (
     DoctorFix,
     DoctorReport,
@@ -165,6 +165,13 @@ def choose_available(
     _, left_out = leave_out(loaded, machine, level=None, skips_unavailable=True)
     unavailable = {item.directory for item in left_out}
     return [directory for directory in directories if str(directory) not in unavailable], left_out
+
+
+def list_shared_by_runs(level: Level | None) -> tuple[str, ...]:
+    """By what runs side by side could still disturb each other here; at the strongest level unless told."""
+    findings = probe_machine() if level is None else (find_back_end(level).probe(),)
+    reached = [finding for finding in findings if isinstance(finding, Capabilities)]
+    return reached[0].list_shared() if reached else ()
 
 
 def leave_out(

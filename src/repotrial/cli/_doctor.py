@@ -60,6 +60,11 @@ def _print_report(report: api.DoctorReport) -> None:
                 f"system calls {found.syscall_audit}, memory {found.memory_limit}, cpu {found.cpu_meter}, "
                 f"freezer {found.freezer}{', live stages' if found.has_stages else ''}",
             )
+            screen.line(
+                f"      runs side by side: shared trees {found.shared_tree}, "
+                f"processor share {found.cpu_share}, account {found.account}, "
+                f"memory {found.memory_limit}, disk {found.disk_limit}"
+            )
             if level.caution:
                 screen.line((f"      mind: {level.caution}", "yellow"))
             continue

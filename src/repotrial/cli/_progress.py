@@ -13,6 +13,7 @@ from typing import Protocol
 
 from repotrial import api
 from repotrial._core.errors import ExitCode
+from repotrial._core.words import Level
 from repotrial.cli._output import (
     RUN_HEADER,
     UNANSWERED,
@@ -265,3 +266,16 @@ def open_progress(screen: Screen, *, total: int, as_json: bool, has_person: bool
             yield progress
     else:
         yield _LineProgress(screen, total=total)
+
+
+def tell_neighbors(jobs: int, level: Level | None, *, json: bool) -> None:
+    """Say once by what runs side by side could still disturb each other on this machine."""
+    shared = api.list_shared_by_runs(level) if jobs > 1 else ()
+    if not shared:
+        return
+    if json:
+        print_json_line({"event": "neighbors", "jobs": jobs, "shared": list(shared)})
+        return
+    Screen(to_stderr=True).line(
+        ("note", "yellow"), f": with --jobs {jobs}, runs on this machine still share {'; '.join(shared)}"
+    )

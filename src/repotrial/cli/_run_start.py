@@ -21,7 +21,7 @@ from repotrial.cli._elsewhere import STORE_UNNAMED, start_elsewhere, tell_shared
 from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, make_runs_directory, tell_left_out
 from repotrial.cli._options import LevelOption, PricesOption
 from repotrial.cli._output import Screen, counted, print_json_line, print_table
-from repotrial.cli._progress import Tally, open_progress
+from repotrial.cli._progress import Tally, open_progress, tell_neighbors
 from repotrial.cli._signals import stop_on_signals
 from repotrial.cli._trace import find_key_file
 
@@ -245,6 +245,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
         return
     plan.verify_person(has_terminal=sys.stdin.isatty())
     if plan.fleet.missing:
+        tell_neighbors(jobs, plan.request.conditions.level, json=json)
         make_runs_directory(runs)
         api.keep_request(request)
     _conduct(plan, key_file, is_success_expected=expect is not None, json=json)

@@ -7,18 +7,23 @@ is root drops to an id that owns nothing else; then root and ordinary users take
 
 from __future__ import annotations
 
+import functools
 import grp
 import os
 import pwd
+import socket
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 
 # No distribution hands these out: below `nobody`, above systemd's dynamic users.
 _CANDIDATES: Final = range(65533, 65519, -1)
+# Between those that systemd gives to home directories and its dynamic users.
+_OWN_CANDIDATES: Final = range(61183, 60577, -1)
 
 
 class Account(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +62,47 @@ def find_identity(requested: Account | None = None) -> Account:
             return Account(uid=number, gid=number)
     raise SANDBOX_IDENTITY.error(
         f"expected a free user id between {_CANDIDATES[-1]} and {_CANDIDATES[0]}, found all taken or unmapped"
+    )
+
+
+class OwnAccount(Closing):
+    """An account that no other sandbox on this machine has while this is open.
+
+    What the kernel counts by user, a neighbor cannot use up then: descriptors on their way, pages of pipes,
+    watches, signals. The claim is a name in the kernel, so it ends with this process however that ends.
+    """
+
+    def __init__(self, account: Account, claim: socket.socket) -> None:
+        self.account = account
+        self._claim = claim
+
+    def close(self) -> None:
+        """Let others have it. Idempotent."""
+        self._claim.close()
+
+
+def claim_account() -> OwnAccount | None:
+    """An account for one sandbox; None where this harness cannot give any away, or all are in use."""
+    if os.geteuid():
+        return None
+    for number in _list_own_numbers():
+        claim = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        try:
+            claim.bind(f"\0repotrial-account-{number}")
+        except OSError:
+            claim.close()
+            continue
+        return OwnAccount(Account(uid=number, gid=number), claim)
+    return None
+
+
+@functools.cache
+def _list_own_numbers() -> tuple[int, ...]:
+    uids, gids = _load_mapped("uid_map"), _load_mapped("gid_map")
+    return tuple(
+        number
+        for number in _OWN_CANDIDATES
+        if _is_free(number) and _is_mapped(number, uids) and _is_mapped(number, gids)
     )
 
 

@@ -27,6 +27,15 @@ SyscallAudit: TypeAlias = Literal["notify", "static", "none"]
 MemoryLimit: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "polled", "none"]
 """By what memory is bounded; a polled bound can be overshot and is weaker evidence."""
 
+CpuShare: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "none"]
+"""By what processor time is divided among sandboxes that want more than there is."""
+
+SharedTree: TypeAlias = Literal["overlay", "bind"]
+"""How trees that sandboxes share are shown: `overlay` gives each its own files to lock, lease and watch."""
+
+AccountUse: TypeAlias = Literal["own", "shared"]
+"""Whether each sandbox has a user of its own on the host: the kernel counts some things by user."""
+
 CpuMeter: TypeAlias = Literal["cgroup-v2", "cgroup-v1", "sampled", "none"]
 """By what processor time is measured."""
 
@@ -46,10 +55,25 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     memory_limit: MemoryLimit
     cpu_meter: CpuMeter
     disk_limit: Literal["tmpfs", "polled", "none"]
+    shared_tree: SharedTree = "bind"
+    cpu_share: CpuShare = "none"
+    account: AccountUse = "shared"
     freezer: Literal["cgroup-v2", "cgroup-v1", "signals", "none"]
     """How a whole sandbox can be paused; by signals is weaker."""
     has_images: bool
     """Whether it can run on a root file system of its own."""
+
+    def list_shared(self) -> tuple[str, ...]:
+        """By what runs side by side could still disturb each other here; none where each has its own."""
+        found = {
+            "processor time": self.cpu_share == "none",
+            "files of shared trees": self.shared_tree == "bind",
+            "what the kernel counts by user (descriptors on their way, pages of pipes)": self.account
+            == "shared",
+            "memory between two looks": self.memory_limit in {"polled", "none"},
+            "the disk between two looks": self.disk_limit in {"polled", "none"},
+        }
+        return tuple(name for name, is_shared in found.items() if is_shared)
 
 
 class HostRoot(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="host"):

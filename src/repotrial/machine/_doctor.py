@@ -119,6 +119,14 @@ def _find_improvements(survey: Survey) -> list[Improvement]:
             )
         )
     reached = [finding for finding in survey.findings if isinstance(finding, Capabilities)]
+    if reached and (shared := reached[0].list_shared()):
+        found.append(
+            Improvement(
+                what="runs side by side",
+                found=f"with --jobs above 1, they still share {'; '.join(shared)}",
+                remedy="--jobs 1 for results that count; or root, control groups and Linux 5.19",
+            )
+        )
     if any(found.syscall_audit == "static" and found.network == "namespace" for found in reached):
         found.append(
             Improvement(

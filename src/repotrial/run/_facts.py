@@ -112,6 +112,9 @@ def _bind(facts: RunFacts, plan: PlannedRun, installation: Installation) -> RunF
                 "disk": can.disk_limit,
                 "system_calls": can.syscall_audit,
                 "freezer": can.freezer,
+                "cpu_share": can.cpu_share,
+                "shared_tree": can.shared_tree,
+                "account": can.account,
             },
         ),
         workspace=PreparedWorkspace(

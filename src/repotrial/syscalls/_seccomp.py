@@ -154,6 +154,8 @@ class SyscallPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Kinds of sockets that can be made; netlink only for routes. Connected pairs can be made in any case."""
     has_witness: bool = True
     """Whether the supervisor sees every program that starts."""
+    has_memory_files: bool = True
+    """Whether memory can be had as a file without a name; only where something counts it."""
     has_network_watch: bool = True
     """Whether the supervisor sees addresses that programs try to reach."""
 
@@ -211,6 +213,10 @@ def _decide(policy: SyscallPolicy, name: str, machine: Machine) -> Block:
     if name in {"connect", "sendto"}:
         watch = _NOTIFY if name == "connect" else _watch_sendto()
         return watch if is_watched and policy.has_network_watch else _ALLOW
+    if name in _SHARED:
+        return _SHARED[name]
+    if name in _MEMORY_FILES and not policy.has_memory_files:
+        return _ABSENT
     if name not in PROHIBITED:
         return _ALLOW
     refusal = _NOTIFY if is_watched else refuse(PROHIBITED[name].error)
@@ -221,6 +227,38 @@ def _decide(policy: SyscallPolicy, name: str, machine: Machine) -> Block:
     if name in policy.granted:
         return _GUARDS[name](refusal) if name in _GUARDS else _ALLOW
     return _CHECKS[name](refusal) if name in _CHECKS else refusal
+
+
+def _answer_for(index: int, values: tuple[int, ...], answer: Block) -> Block:
+    """An answer where an argument has one of these values."""
+    decision = _ALLOW
+    for value in values:
+        decision = equals(value, answer, decision)
+    return load(argument_low(index), decision)
+
+
+_F_SETLEASE: Final = 1024
+_FADVISE_DONTNEED: Final = 4
+_MADVISE_COLD, _MADVISE_PAGEOUT = 20, 21
+_PRETEND: Final = refuse(0)
+"""The caller is told that it is done: advice may be ignored."""
+_SHARED: Final[Mapping[str, Block]] = MappingProxyType(
+    {
+        # Whoever opens a leased file waits for its holder.
+        "fcntl": _answer_for(1, (_F_SETLEASE,), refuse(errno.EINVAL)),
+        # What of a file is in the machine's memory: a later run can be told by it.
+        "mincore": _ABSENT,
+        "cachestat": _ABSENT,
+        "preadv2": load(argument_low(5), equals(0, _ALLOW, refuse(errno.EOPNOTSUPP))),
+        "pwritev2": load(argument_low(5), equals(0, _ALLOW, refuse(errno.EOPNOTSUPP))),
+        "fadvise64": _answer_for(3, (_FADVISE_DONTNEED,), _PRETEND),
+        "madvise": _answer_for(2, (_MADVISE_COLD, _MADVISE_PAGEOUT), _PRETEND),
+        "process_madvise": _DENIED,
+    }
+)
+"""Calls by which a program stops others over a shared file, or reads or leaves a mark in one. Marks get
+slower by it and do not end: the time of a read tells the same."""
+_MEMORY_FILES: Final = frozenset({"memfd_create", "memfd_secret"})
 
 
 def _hold(_: Machine) -> Block:

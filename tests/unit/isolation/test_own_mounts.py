@@ -49,7 +49,10 @@ time.sleep(300)
 HOLD_LEASE = """
 import fcntl, os, signal, time
 signal.signal(signal.SIGIO, signal.SIG_IGN)
-fcntl.fcntl(os.open("/etc/passwd", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+try:
+    fcntl.fcntl(os.open("/etc/passwd", os.O_RDONLY), fcntl.F_SETLEASE, fcntl.F_WRLCK)
+except OSError:
+    open("refused", "x")
 open("ready", "x")
 time.sleep(300)
 """
@@ -168,6 +171,7 @@ def test_a_lease_on_a_setting_keeps_no_other_sandbox_waiting(
         start_listener(other, path, HOLD_LEASE)
         # The kernel lets an open wait for the holder of a lease, 45 seconds by default.
         assert "sandbox" in said(sandbox.shell("cat /etc/passwd", timeout_seconds=20))
+        assert (path / "refused").exists()
 
 
 def test_settings_are_those_that_every_sandbox_has(sandbox: RemoteSandbox) -> None:

@@ -29,7 +29,13 @@ def build(machine: Machine, policy: SyscallPolicy) -> Filter:
 def every_policy(audit: Literal["notify", "static"]) -> list[SyscallPolicy]:
     grants: tuple[tuple[str, ...], ...] = ((), ("ptrace",), ("personality",), tuple(sorted(GRANTABLE)))
     return [
-        SyscallPolicy(audit=audit, granted=granted, has_witness=witness, has_network_watch=watch)
+        SyscallPolicy(
+            audit=audit,
+            granted=granted,
+            has_witness=witness,
+            has_network_watch=watch,
+            has_memory_files=witness,
+        )
         for granted, witness, watch in product(grants, (True, False), (True, False))
     ]
 
@@ -48,6 +54,12 @@ def expected(name: str, policy: SyscallPolicy, machine: Machine) -> str:
         return NOTIFY if is_seen and policy.has_witness else ALLOW
     if name == "connect":
         return NOTIFY if is_seen and policy.has_network_watch else ALLOW
+    if name in {"mincore", "cachestat"}:
+        return ABSENT
+    if name == "process_madvise":
+        return str(errno.EPERM)
+    if name in {"memfd_create", "memfd_secret"} and not policy.has_memory_files:
+        return ABSENT
     if name in PARTIAL or name not in PROHIBITED or name in policy.granted:
         return ALLOW
     return NOTIFY if is_seen else str(PROHIBITED[name].error)
@@ -236,3 +248,27 @@ def test_the_classes_hold_every_call_that_opens_a_way_out() -> None:
     """
     assert set(dangerous.split()) - set(PROHIBITED) == set()
     assert {"io_uring_setup", "userfaultfd", "mount", "setns", "socket", "clone"} & GRANTABLE == set()
+
+
+MARKS: Final = {
+    "a lease": ("fcntl", {1: 1024}, str(errno.EINVAL)),
+    "a lock": ("fcntl", {1: 6}, ALLOW),
+    "reading what is cached": ("preadv2", {5: 8}, str(errno.EOPNOTSUPP)),
+    "reading at a place": ("preadv2", {3: 8}, ALLOW),
+    "writing with flags": ("pwritev2", {5: 8}, str(errno.EOPNOTSUPP)),
+    "dropping pages of a file": ("fadvise64", {3: 4}, "0"),
+    "reading ahead": ("fadvise64", {3: 2}, ALLOW),
+    "cold pages": ("madvise", {2: 20}, "0"),
+    "paging out": ("madvise", {2: 21}, "0"),
+    "memory that is not needed": ("madvise", {2: 4}, ALLOW),
+}
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize(("name", "given_arguments", "wanted"), MARKS.values(), ids=MARKS)
+def test_calls_that_mark_or_hold_shared_files_are_refused_and_their_likes_are_not(
+    machine: Machine, name: str, given_arguments: dict[int, int], wanted: str
+) -> None:
+    arguments = tuple(given_arguments.get(index, 0) for index in range(6))
+    program = build(machine, SyscallPolicy())
+    assert program.run(ARCHITECTURES[machine], build_numbers(machine)[name], arguments) == wanted

@@ -5,6 +5,7 @@ Needs nothing but the standard library (see `Launcher`).
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import fcntl
@@ -12,21 +13,25 @@ import os
 import select
 import signal
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from repotrial._core.kernel import control_process, refuse_new_privileges, system_call
+from repotrial.isolation._launch_server._messages import ScratchBound
 
 _PR_SET_PDEATHSIG, _PR_SET_DUMPABLE, _PR_SET_NAME = 1, 4, 15
-_PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 24, 36, 47
+_PR_SET_KEEPCAPS, _PR_CAPBSET_DROP, _PR_SET_CHILD_SUBREAPER, _PR_CAP_AMBIENT = 8, 24, 36, 47
 _PR_CAP_AMBIENT_CLEAR_ALL: Final = 4
 _CAPABILITY_VERSION_3: Final = 0x20080522
+_ACCOUNT_POWERS: Final = (5, 6, 7)
+"""CAP_KILL, CAP_SETGID, CAP_SETUID."""
 _CLONE_NEWNS, _CLONE_NEWUSER, _CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 _MS_REC, _MS_PRIVATE, _MS_SLAVE = 0x4000, 0x40000, 0x80000
 _MNT_DETACH: Final = 2
-_MS_NOSUID, _MS_NODEV = 2, 4
-_AT_FDCWD, _AT_RECURSIVE = -100, 0x8000
+_MS_READ_ONLY, _MS_NOSUID, _MS_NODEV, _MS_REMOUNT = 1, 2, 4, 32
+_AT_FDCWD, _AT_EMPTY_PATH, _AT_RECURSIVE = -100, 0x1000, 0x8000
+_MOUNT_ATTR_IDMAP: Final = 0x00100000
 _OPEN_TREE_CLONE, _OPEN_TREE_CLOEXEC = 1, os.O_CLOEXEC
 _MOVE_MOUNT_F_EMPTY_PATH: Final = 4
 _NS_GET_USERNS: Final = 0xB701
@@ -38,6 +43,15 @@ _USUAL_DESCRIPTORS: Final = 1024
 _NEEDED: Final = ("net", "pid", "mnt")
 """Namespaces without which it is no sandbox; sharing one of them with the host is refused."""
 _HELPFUL: Final = ("ipc", "uts", "cgroup")
+_COUNTERS: Final = {
+    "fs/mqueue/queues_max": b"16",
+    "kernel/msgmni": b"32",
+    "kernel/sem": b"250 8000 32 64",
+    "kernel/shmall": b"131072",
+    "kernel/shmmni": b"256",
+    "user/max_inotify_instances": b"32",
+}
+"""Of one sandbox: a neighbor of the same user could otherwise use up what all of them have together."""
 _NAMES: Final = (*_NEEDED, *_HELPFUL, "user")
 _OWN: Final[dict[str, int]] = {}
 """Forgotten when we leave one: as soon as it is empty, its number is given to another."""
@@ -106,6 +120,33 @@ def drop_account(uid: int, gid: int) -> None:
     os.setresuid(uid, uid, uid)
 
 
+def keep_account_powers(uid: int, gid: int) -> None:
+    """Become an unprivileged user that can still become another one, and end what it has started as one."""
+    for number in range(64):
+        try:
+            if number not in _ACCOUNT_POWERS:
+                control_process(_PR_CAPBSET_DROP, number)
+        except OSError as error:
+            if error.errno != errno.EINVAL:  # the first number that this kernel does not know
+                raise
+            break
+    control_process(_PR_SET_KEEPCAPS, 1)
+    drop_account(uid, gid)
+    refuse_new_privileges()
+    _set_powers(sum(1 << number for number in _ACCOUNT_POWERS))
+
+
+def become(uid: int, gid: int) -> None:
+    """Become an unprivileged user for good, where one is left that can."""
+    drop_account(uid, gid)
+    _set_powers(0)
+
+
+def _set_powers(powers: int) -> None:
+    header = struct.pack("=Ii", _CAPABILITY_VERSION_3, 0)
+    system_call("capset", header, struct.pack("=6I", powers, powers, 0, 0, 0, 0))
+
+
 def drop_capabilities() -> None:
     """Give up every capability, and every way to get one back."""
     refuse_new_privileges()
@@ -117,7 +158,7 @@ def drop_capabilities() -> None:
                 raise
             break
     control_process(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL)
-    system_call("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
+    _set_powers(0)
 
 
 def join_cgroups(descriptors: Iterable[int]) -> None:
@@ -174,9 +215,30 @@ def open_tree(path: str) -> int:
     return system_call("open_tree", _AT_FDCWD, os.fsencode(path), flags)
 
 
+def show_as(tree: int, mapping: int) -> None:
+    """Let a tree that is not attached yet show the files of one account as those of another.
+
+    Args:
+        tree: As `open_tree` gave it.
+        mapping: A user namespace that maps the stored account to the shown one.
+    """
+    attributes = struct.pack("=QQQQ", _MOUNT_ATTR_IDMAP, 0, 0, mapping)
+    flags, size = _AT_EMPTY_PATH | _AT_RECURSIVE, len(attributes)
+    system_call("mount_setattr", tree, b"", flags, ctypes.create_string_buffer(attributes, size), size)
+
+
 def move_tree(tree: int, target: str) -> None:
     """Attach a tree; whether its path could be walked from here does not matter."""
     system_call("move_mount", tree, b"", _AT_FDCWD, target.encode(), _MOVE_MOUNT_F_EMPTY_PATH)
+
+
+def mount_shared(lower: str, target: str) -> None:
+    """Show a read-only tree as one of our own: what is locked, leased or watched in it is so for us alone."""
+    # The kernel wants two layers where none can be written to.
+    empty = f"{target}.empty"
+    Path(empty).mkdir(0o755)
+    options = f"lowerdir={lower}:{empty},userxattr"
+    system_call("mount", b"overlay", target.encode(), b"overlay", _MS_READ_ONLY, options.encode())
 
 
 def find_own_namespaces() -> Mapping[str, int]:
@@ -187,11 +249,18 @@ def find_own_namespaces() -> Mapping[str, int]:
     return _OWN
 
 
-def enter_namespaces(pid: int, pidfd: int) -> None:
+def enter_namespaces(pid: int, pidfd: int, scratch: Sequence[ScratchBound] = ()) -> None:
     """Go where process `pid` is, as far as a process that stays visible to the host can.
+
+    On the way, what the kernel lets only the sandbox's owner bound is bounded.
 
     Its namespaces belong to a user namespace between ours and its own: bubblewrap makes a second one, in
     which programs run. The first has the power over the others, so it is entered first, and the second last.
+
+    Args:
+        pid: In the sandbox.
+        pidfd: Of the same.
+        scratch: File systems in memory to bound.
 
     Raises:
         OSError: It has ended, shares a namespace with us, or is not ours to enter.
@@ -207,8 +276,33 @@ def enter_namespaces(pid: int, pidfd: int) -> None:
         raise PermissionError(errno.EPERM, f"shares a namespace with the host: {sorted(shared)}")
     system_call("setns", fcntl.ioctl(handles["mnt"], _NS_GET_USERNS), _CLONE_NEWUSER)
     for name in (*_HELPFUL, *_NEEDED):
+        if name == _NEEDED[-1]:
+            _bound_counters()
         if name not in shared:
             system_call("setns", handles[name], 0)
+    _bound_scratch(scratch)
     system_call("setns", handles["user"], _CLONE_NEWUSER)
     for handle in handles.values():
         os.close(handle)
+
+
+def _bound_counters() -> None:
+    """Give the namespaces of a sandbox ceilings that the kernel counts for each user of the host.
+
+    Files under `/proc/sys` mean the namespaces of who opens them, and here they are seen for the last time.
+    Older kernels refuse some of them to ordinary users.
+    """
+    for name, value in _COUNTERS.items():
+        with contextlib.suppress(OSError):
+            descriptor = os.open(f"/proc/sys/{name}", os.O_WRONLY | os.O_CLOEXEC)
+            try:
+                os.write(descriptor, value)
+            finally:
+                os.close(descriptor)
+
+
+def _bound_scratch(scratch: Sequence[ScratchBound]) -> None:
+    """Bubblewrap bounds the bytes of a file system in memory and not its files: an empty one takes 1 KiB."""
+    flags = _MS_REMOUNT | _MS_NOSUID | _MS_NODEV
+    for bound in scratch:
+        system_call("mount", b"none", os.fsencode(bound["path"]), None, flags, os.fsencode(bound["options"]))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
+import time
 from collections.abc import Sequence
 from typing import Final
 
 _DESCRIPTOR_BYTES: Final = 4
+_PAUSES_SECONDS: Final = (0.01, 0.05, 0.2, 0.5, 1.0)
 
 
 def send_with_descriptors(channel: socket.socket, message: bytes, descriptors: Sequence[int]) -> None:
@@ -18,7 +21,18 @@ def send_with_descriptors(channel: socket.socket, message: bytes, descriptors: S
     """
     data = b"".join([each.to_bytes(_DESCRIPTOR_BYTES, sys.byteorder) for each in descriptors])
     ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, data)] if descriptors else []
-    channel.sendmsg([message], ancillary, socket.MSG_NOSIGNAL)
+    pauses = iter(_PAUSES_SECONDS)
+    while True:
+        try:
+            channel.sendmsg([message], ancillary, socket.MSG_NOSIGNAL)
+        except OSError as error:
+            # Others of this user have too many on their way: it passes, or is the machine's fault.
+            pause = next(pauses, None) if error.errno == errno.ETOOMANYREFS else None
+            if pause is None:
+                raise
+            time.sleep(pause)
+        else:
+            return
 
 
 def receive_with_descriptors(

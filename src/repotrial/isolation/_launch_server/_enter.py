@@ -73,7 +73,7 @@ def enter_sandbox(
 
 def _go_inside(order: StartOrder, pid: int, pidfd: int, *, parent: int) -> list[int]:
     """What goes to the harness: the sandbox's own /proc, and the filter's listener."""
-    enter_namespaces(pid, pidfd)
+    enter_namespaces(pid, pidfd, order["scratch_bounds"])
     os.chdir("/")
     processes = os.open("/proc", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     drop_capabilities()

@@ -10,6 +10,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import socket
 import stat
 import struct
@@ -127,6 +128,30 @@ def listen_inside(port: int) -> socket.socket:
     listener.bind(("127.0.0.1", port))
     listener.listen(_BACKLOG)
     return listener
+
+
+def open_mapping(stored: tuple[int, int], shown: tuple[int, int]) -> int:
+    """A user namespace by which a mount shows the files of one account as those of another."""
+    reader, writer = os.pipe2(os.O_CLOEXEC)
+    child = os.fork()
+    if child == 0:
+        try:
+            system_call("unshare", _CLONE_NEWUSER)
+            os.write(writer, b"+")
+            signal.pause()
+        finally:
+            os._exit(1)
+    os.close(writer)
+    try:
+        if os.read(reader, 1) != b"+":
+            raise OSError(errno.EPERM, "a user namespace was refused")
+        for name, index in (("uid_map", 0), ("gid_map", 1)):
+            Path(f"/proc/{child}/{name}").write_text(f"{stored[index]} {shown[index]} 1\n", "ascii")
+        return os.open(f"/proc/{child}/ns/user", os.O_RDONLY | os.O_CLOEXEC)
+    finally:
+        os.close(reader)
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
 
 
 def signal_inside(number: int) -> None:
@@ -258,6 +283,8 @@ def _execute(request: dict[str, Any]) -> list[int]:
             cover(enter_namespace(pid, "mnt"), paths)
         case {"operation": "uncover", "pid": int(pid), "paths": list(paths)}:
             uncover(enter_namespace(pid, "mnt"), paths)
+        case {"operation": "map", "inside": [int(uid), int(gid)], "outside": [int(to_uid), int(to_gid)]}:
+            return [open_mapping((uid, gid), (to_uid, to_gid))]
         case {"operation": "signal", "pid": int(pid), "number": int(number)}:
             enter_namespace(pid, "pid")
             signal_inside(number)

@@ -33,12 +33,24 @@ class StagedTree(TypedDict):
 
 
 class StagedOverlay(TypedDict):
-    """An overlay between staged trees; `upper` and `work` are directories in one tree."""
+    """An overlay between staged trees; `upper` and `work` are directories in one tree.
+
+    Without them, it is read-only: one tree that many are shown, with files that are each viewer's own.
+    """
 
     name: str
     lower: str
     upper: str
     work: str
+
+
+class ScratchBound(TypedDict):
+    """A file system in memory that a sandbox has, and how much it may take."""
+
+    path: str
+    """Inside."""
+    options: str
+    """As mount(2) takes them."""
 
 
 class StartOrder(TypedDict):
@@ -59,6 +71,9 @@ class StartOrder(TypedDict):
     opened_trees: int
     """How many of them the harness has opened: all (it is root), or none."""
     overlays: list[StagedOverlay]
+    account: list[int]
+    """User and group to become; empty where the launch server has become them already."""
+    scratch_bounds: list[ScratchBound]
     filter: str
     """The syscall filter of all commands, in hexadecimal; empty for none."""
     with_listener: bool

@@ -11,13 +11,15 @@ import os
 import re
 import select
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 _INIT: Final = 1
 _PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 _TICK_US: Final = 1_000_000 // os.sysconf("SC_CLK_TCK")
 _STAT_BYTES: Final = 4096
+_BLOCK_BYTES: Final = 512
+_DELETED: Final = " (deleted)"
 _SHARE: Final = re.compile(rb"^Pss: +(\d+) kB", re.MULTILINE)
 _DEAD: Final = frozenset("ZX")
 
@@ -87,6 +89,35 @@ class ProcessTable:
                 os.write(handle, b"500")
             finally:
                 os.close(handle)
+
+    def measure_nameless(self, places: Sequence[str]) -> tuple[int, int]:
+        """Bytes and number of open files that no directory shows any more.
+
+        Args:
+            places: Directories inside, below which files without a name count.
+        """
+        found: dict[tuple[int, int], int] = {}
+        for name in os.listdir(self._directory):  # noqa: PTH208 - a descriptor has no path
+            # It may end while we look.
+            if name.isdecimal():
+                with contextlib.suppress(OSError):
+                    found |= self._list_nameless(f"{name}/fd", tuple(f"{place}/" for place in places))
+        return sum(found.values()), len(found)
+
+    def _list_nameless(self, path: str, starts: tuple[str, ...]) -> dict[tuple[int, int], int]:
+        found: dict[tuple[int, int], int] = {}
+        directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
+        try:
+            for name in os.listdir(directory):  # noqa: PTH208 - a descriptor has no path
+                # It may be closed while we look.
+                with contextlib.suppress(OSError):
+                    target = os.readlink(name, dir_fd=directory)
+                    if target.startswith(starts) and target.endswith(_DELETED):
+                        status = os.stat(name, dir_fd=directory)
+                        found[status.st_dev, status.st_ino] = status.st_blocks * _BLOCK_BYTES
+        finally:
+            os.close(directory)
+        return found
 
     def load_share_bytes(self, row: ProcessRow) -> int:
         """A process's memory, pages that it shares divided among those who share them."""

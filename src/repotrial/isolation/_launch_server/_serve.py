@@ -2,7 +2,8 @@
 
 The harness has threads, secrets, open files and perhaps root. A fork of it would inherit all of that, and a
 fork of a process with threads may hang. This one is started once, as a fresh interpreter with nothing of the
-harness's environment; it gives up root before it does anything else, and then forks for each sandbox. It ends
+harness's environment; it gives up root before it does anything else, but for the power to become another
+user, and then forks for each sandbox. Each child becomes its sandbox's user first, for good. The server ends
 with the harness, and with it every sandbox.
 
 Needs nothing but the standard library (see `Launcher`). All imports happen before the account is dropped:
@@ -12,9 +13,11 @@ afterwards the interpreter's own files may be out of reach.
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import gc
 import os
+import resource
 import select
 import signal
 import socket
@@ -26,15 +29,17 @@ from typing import Final, NoReturn
 from repotrial._core.kernel import system_call
 from repotrial.isolation._launch_server._confine import (
     adopt_orphans,
+    become,
     close_all_but,
     close_on_execution,
     die_with,
-    drop_account,
     erase_command_line,
     find_own_namespaces,
     hide_from_tracers,
+    keep_account_powers,
     leave_mounts,
     make_private_mounts,
+    mount_shared,
     move_tree,
     open_tree,
     unshare_processes,
@@ -73,6 +78,9 @@ def start_sandbox(order: StartOrder, descriptors: list[int], *, parent: int) -> 
     trees, join_fds = rest[: order["opened_trees"]], rest[order["opened_trees"] :]
     # Whatever goes wrong from here on is said there.
     os.dup2(error, 2)
+    if order["account"]:
+        become(*order["account"])
+        hide_from_tracers()
     die_with(parent)
     if order["is_staged"]:
         make_private_mounts(STAGING)
@@ -122,6 +130,9 @@ def _attach_trees(order: StartOrder, opened: list[int]) -> None:
     for overlay in order["overlays"]:
         target = f"{STAGING}/{overlay['name']}"
         _make_mount_point(target, is_directory=True)
+        if not overlay["upper"]:
+            mount_shared(f"{STAGING}/{overlay['lower']}", target)
+            continue
         layers = (overlay["lower"], overlay["upper"], overlay["work"])
         _mount_overlay(target, *[f"{STAGING}/{layer}" for layer in layers])
 
@@ -173,7 +184,10 @@ def main(arguments: Sequence[str]) -> None:
     os.chdir("/")
     if not os.geteuid():
         leave_mounts(_NOT_SHOWN)
-        drop_account(uid, gid)
+        keep_account_powers(uid, gid)
+    # What the kernel lets a user send depends on this limit: sandboxes have a lower one.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     hide_from_tracers()
     adopt_orphans()
     # The first use resolves names and numbers; children inherit what is resolved, and fewer pages change.
@@ -240,10 +254,20 @@ class _Server:
                 self._become_child(order, descriptors, server)
             # It has not been waited for yet, so the number is still its own.
             self._children[pid] = os.pidfd_open(pid)
-            send_answer(self._control, {"pid": pid}, [self._children[pid]])
+            self._hand_over(pid)
         for descriptor in descriptors:
             os.close(descriptor)
         return True
+
+    def _hand_over(self, pid: int) -> None:
+        """A child that cannot be handed over ends; the others go on."""
+        try:
+            send_answer(self._control, {"pid": pid}, [self._children[pid]])
+        except OSError as error:
+            if error.errno != errno.ETOOMANYREFS:
+                raise
+            signal.pidfd_send_signal(self._children[pid], signal.SIGKILL)
+            send_answer(self._control, {"error": str(error)})
 
     def _become_child(self, order: StartOrder, descriptors: list[int], server: int) -> NoReturn:
         try:

@@ -16,7 +16,12 @@ from typing import Final, Literal
 import msgspec
 
 from repotrial.isolation._label import build_label
-from repotrial.isolation._launch_server._messages import StagedOverlay, StagedTree, StartOrder
+from repotrial.isolation._launch_server._messages import (
+    ScratchBound,
+    StagedOverlay,
+    StagedTree,
+    StartOrder,
+)
 from repotrial.isolation._launch_server._serve import STAGING, data_slot
 from repotrial.isolation._model import (
     SYSTEM_ROOTS,
@@ -38,6 +43,9 @@ _DISABLES_USER_NAMESPACES: Final = (0, 8)
 
 _MEGABYTE: Final = 1024**2
 _SMALL_BYTES: Final = 16 * _MEGABYTE
+_FILE_BYTES: Final = 16 * 1024
+"""A file system in memory may hold one file for each so many bytes."""
+_FEWEST_FILES: Final = 4096
 _OWN: Final = frozenset({"dev", "proc", "run", "sys", "tmp", PurePosixPath(WORKSPACE).name})
 """Top-level entries that a sandbox has of its own."""
 _SETTINGS: Final = (
@@ -75,6 +83,10 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
     site: CgroupSite
 
     @property
+    def has_own_accounts(self) -> bool:
+        return self.is_staged and self.capabilities.account == "own"
+
+    @property
     def has_group(self) -> bool:
         return bool(self.site.homes)
 
@@ -82,7 +94,8 @@ class Engine(msgspec.Struct, frozen=True, kw_only=True):
 def build_order(spec: SandboxSpec, engine: Engine) -> StartOrder:
     """What to tell the launch server so that this sandbox comes into being."""
     audit = engine.capabilities.syscall_audit
-    builder = _Builder(spec, is_staged=engine.is_staged)
+    is_shared_apart = engine.is_staged and engine.capabilities.shared_tree == "overlay"
+    builder = _Builder(spec, is_staged=engine.is_staged, is_shared_apart=is_shared_apart)
     return StartOrder(
         bubblewrap=engine.bubblewrap,
         label=build_label(),
@@ -92,20 +105,30 @@ def build_order(spec: SandboxSpec, engine: Engine) -> StartOrder:
         trees=builder.trees,
         opened_trees=0,
         overlays=builder.overlays,
-        filter="" if audit == "none" else _build_program(audit, spec.allowed_system_calls),
+        account=[],
+        scratch_bounds=builder.list_scratch_bounds(),
+        filter=""
+        if audit == "none"
+        else _build_program(
+            audit, spec.allowed_system_calls, has_memory_files=engine.capabilities.memory_limit != "polled"
+        ),
         with_listener=audit == "notify",
     )
 
 
 @functools.cache
-def _build_program(audit: Literal["notify", "static"], granted: tuple[str, ...]) -> str:
-    return build_filter(SyscallPolicy(audit=audit, granted=granted), machine=find_machine()).hex()
+def _build_program(
+    audit: Literal["notify", "static"], granted: tuple[str, ...], *, has_memory_files: bool
+) -> str:
+    policy = SyscallPolicy(audit=audit, granted=granted, has_memory_files=has_memory_files)
+    return build_filter(policy, machine=find_machine()).hex()
 
 
 class _Builder:
-    def __init__(self, spec: SandboxSpec, *, is_staged: bool) -> None:
+    def __init__(self, spec: SandboxSpec, *, is_staged: bool, is_shared_apart: bool) -> None:
         self._spec = spec
         self._is_staged = is_staged
+        self._is_shared_apart = is_shared_apart
         self.trees: list[StagedTree] = []
         self.overlays: list[StagedOverlay] = []
         self.files: list[str] = []
@@ -131,16 +154,32 @@ class _Builder:
         self.trees.append(StagedTree(name=name, path=str(path), is_directory=path.is_dir()))
         return f"{STAGING}/{name}"
 
+    def _stage_shared(self, path: Path) -> str:
+        """Where bubblewrap finds a tree that other sandboxes are shown too.
+
+        Through an overlay of its own, a sandbox can lock, lease and watch files of its own alone. What is
+        mounted below the tree would not appear in it.
+        """
+        if not self._is_shared_apart or not path.is_dir() or _has_mounts_below(path):
+            return self._stage(path)
+        lower = PurePosixPath(self._stage(path)).name
+        self.overlays.append(StagedOverlay(name=f"own-{lower}", lower=lower, upper="", work=""))
+        return f"{STAGING}/own-{lower}"
+
     def _show_root(self) -> list[str]:
         match self._spec.root:
             case HostRoot():
                 paths = (*SYSTEM_ROOTS, *_SETTINGS)
-                shown = (_show_path(Path(path), source=path, target=path) for path in paths)
-                return [*itertools.chain.from_iterable(shown)]
+                return [*itertools.chain.from_iterable(map(self._show_system_path, paths))]
             case DirectoryRoot(path=path):
                 targets = self._find_targets()
-                root = _ImageRoot(path=path, source=self._stage(path), targets=targets)
+                root = _ImageRoot(path=path, source=self._stage_shared(path), targets=targets)
                 return [*root.show()]
+
+    def _show_system_path(self, name: str) -> Iterator[str]:
+        path = Path(name)
+        is_tree = self._is_shared_apart and name in SYSTEM_ROOTS and path.is_dir() and not path.is_symlink()
+        return _show_path(path, source=self._stage_shared(path) if is_tree else name, target=name)
 
     def _find_targets(self) -> frozenset[PurePosixPath]:
         """Everything that will be mounted on top of the root."""
@@ -174,7 +213,19 @@ class _Builder:
                 yield from ("--perms", "0700", "--size", size, "--tmpfs", mount.target)
             else:
                 option = "--bind" if mount.is_writable else "--ro-bind"
-                yield from (option, self._stage(mount.source), mount.target)
+                stage = self._stage if mount.is_writable else self._stage_shared
+                yield from (option, stage(mount.source), mount.target)
+
+    def list_scratch_bounds(self) -> list[ScratchBound]:
+        """Every file system in memory that bubblewrap makes, with a bound on its files too."""
+        small = dict.fromkeys(("/dev/shm", "/var/tmp", "/run"), _SMALL_BYTES)  # noqa: S108 - inside
+        own = {"/tmp": self._spec.limits.tmp_mb * _MEGABYTE} | small  # noqa: S108 - inside
+        sizes = own | {mount.target: mount.size_mb * _MEGABYTE for mount in self._spec.scratch}
+        files = {path: max(_FEWEST_FILES, size // _FILE_BYTES) for path, size in sizes.items()}
+        return [
+            ScratchBound(path=path, options=f"size={size},nr_inodes={files[path]}")
+            for path, size in sizes.items()
+        ]
 
     def _choose_files(self) -> dict[str, str]:
         if isinstance(self._spec.root, HostRoot):
@@ -252,6 +303,14 @@ class _ImageRoot:
                 yield from self._show_below(inside, skipped=frozenset())
             else:
                 yield from _show_path(path, source=f"{self._source}{inside}", target=str(inside))
+
+
+@functools.cache
+def _has_mounts_below(path: Path) -> bool:
+    """Whether something is mounted in a tree, on the host."""
+    start = f"{path.resolve()}/"
+    lines = Path("/proc/self/mountinfo").read_text("utf-8", "surrogateescape").splitlines()
+    return any(line.split(" ")[4].startswith(start) for line in lines)
 
 
 def _is_mount_point(path: Path) -> bool:

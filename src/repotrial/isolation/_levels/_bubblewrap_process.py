@@ -16,11 +16,12 @@ import msgspec
 
 from repotrial._core.display import neutralize
 from repotrial._core.errors import ErrorCode, MachineError
-from repotrial.isolation._launch_server._confine import open_tree
+from repotrial.isolation._identity import Account
+from repotrial.isolation._launch_server._confine import open_tree, show_as
 from repotrial.isolation._launch_server._idle import READY, build_idle_program
 from repotrial.isolation._launch_server._messages import StartOrder, receive_answer, send_order
 from repotrial.isolation._launch_server._processes import wait_for_end
-from repotrial.isolation._levels._launcher import Launched, Launcher
+from repotrial.isolation._levels._launcher import Launched, Launcher, account_maps
 from repotrial.isolation._resources._cgroups import Cgroup
 from repotrial.syscalls import find_machine
 
@@ -134,13 +135,16 @@ class PendingBubblewrap:
         order: What it is told.
         launcher: Makes the process that starts it.
         group: The control group that all commands are in.
+        account: Of its own; without, it has the one that all workspaces belong to.
 
     Raises:
         SANDBOX_START: A source is not there.
         LAUNCHER_LOST: The launch server is gone.
     """
 
-    def __init__(self, order: StartOrder, *, launcher: Launcher, group: Cgroup | None) -> None:
+    def __init__(
+        self, order: StartOrder, *, launcher: Launcher, group: Cgroup | None, account: Account | None = None
+    ) -> None:
         with contextlib.ExitStack() as kept, contextlib.ExitStack() as theirs:
             channel, channel_end = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             kept.enter_context(channel)
@@ -154,7 +158,11 @@ class PendingBubblewrap:
             self._ready.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             standard = (lifeline_end, ready_end.fileno(), error_end)
             fixed = (channel_end.fileno(), *standard, _open_idle_program())
-            trees = theirs.enter_context(_open_trees(order))
+            mapping = None
+            if account is not None:
+                order["account"] = [account.uid, account.gid]
+                mapping = account_maps.open(launcher.identity, account)
+            trees = theirs.enter_context(_open_trees(order, launcher.identity.uid, mapping))
             order["opened_trees"] = len(trees)
             join_fds = [] if group is None else theirs.enter_context(group.open_join_fds())
             launched = launcher.start_sandbox(order, [*fixed, *trees, *join_fds])
@@ -203,12 +211,18 @@ def _open_idle_program() -> int:
 
 
 @contextlib.contextmanager
-def _open_trees(order: StartOrder) -> Iterator[list[int]]:
+def _open_trees(order: StartOrder, stored_uid: int, mapping: int | None) -> Iterator[list[int]]:
     """The trees, where we are root: the launch server could not walk to those below a private directory."""
     opened: list[int] = []
     try:
         if not os.geteuid():
-            opened.extend(_open_one_tree(tree["path"]) for tree in order["trees"])
+            # The directory around changes may be root's own.
+            changed = {overlay["upper"].partition("/")[0] for overlay in order["overlays"]}
+            for tree in order["trees"]:
+                opened.append(_open_one_tree(tree["path"]))
+                is_stored = os.fstat(opened[-1]).st_uid == stored_uid or tree["name"] in changed
+                if mapping is not None and is_stored:
+                    _show_as(opened[-1], mapping, tree["path"])
         yield opened
     finally:
         for descriptor in opened:
@@ -220,6 +234,16 @@ def _open_one_tree(path: str) -> int:
         return open_tree(path)
     except OSError as error:
         raise SANDBOX_START.error(f"{path}: expected a directory or file to show, found: {error}") from error
+
+
+def _show_as(tree: int, mapping: int, path: str) -> None:
+    try:
+        show_as(tree, mapping)
+    except OSError as error:
+        raise SANDBOX_START.error(
+            f"{path}: expected files that can be shown as another account's, found: {error}",
+            hint="keep runs and caches on ext4, xfs, btrfs or tmpfs",
+        ) from error
 
 
 def _await_ready(ready: socket.socket, error: int) -> int:

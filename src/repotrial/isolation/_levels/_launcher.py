@@ -117,7 +117,9 @@ class _SmallProcess(Closing):
             try:
                 yield self._channel
             except (EOFError, OSError) as error:
-                self._process.kill()
+                # With too many descriptors on their way nothing was sent, and its other sandboxes are well.
+                if not isinstance(error, OSError) or error.errno != errno.ETOOMANYREFS:
+                    self._process.kill()
                 raise self._lost.error(f"expected an answer, found: {error}") from error
             except BaseException:
                 # An interrupt: the answer that still comes would be taken for that of the next request.
@@ -196,6 +198,8 @@ class Launcher(_SmallProcess):
 
     def start_sandbox(self, order: StartOrder, descriptors: Sequence[int]) -> Launched:
         """The entry of a new sandbox, which starts the rest."""
+        if not os.geteuid() and not order["account"]:
+            order["account"] = [self.identity.uid, self.identity.gid]
         with self._exchange() as channel:
             send_order(channel, order, descriptors)
             answer, received = receive_answer(channel)
@@ -247,6 +251,31 @@ class _Shared(Generic[_Kind]):
                 process.close()
 
 
+class AccountMaps:
+    """How files of the account that workspaces belong to are shown to that of a sandbox."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._opened: dict[tuple[int, Account, Account], int] = {}
+
+    def open(self, stored: Account, shown: Account) -> int:
+        """A user namespace with this map; it belongs to this object, and is made once.
+
+        Raises:
+            OSError: The kernel refuses.
+            HELPER_LOST: There was no answer.
+        """
+        key = (os.getpid(), stored, shown)
+        with self._lock:
+            if key not in self._opened:
+                inside, outside = [stored.uid, stored.gid], [shown.uid, shown.gid]
+                descriptor = open_default_helper().request(operation="map", inside=inside, outside=outside)
+                assert descriptor is not None
+                self._opened[key] = descriptor
+            return self._opened[key]
+
+
+account_maps: Final = AccountMaps()
 _launcher: Final = _Shared(Launcher)
 _helper: Final = _Shared(NamespaceHelper)
 

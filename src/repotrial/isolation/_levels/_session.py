@@ -18,6 +18,7 @@ from typing import Final
 from repotrial._core.closing import Closing
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Stage
+from repotrial.isolation._identity import claim_account
 from repotrial.isolation._launch_server._messages import CommandOrder, send_order
 from repotrial.isolation._launch_server._processes import ProcessTable
 from repotrial.isolation._levels._bubblewrap import Engine, build_order
@@ -107,7 +108,15 @@ class BubblewrapSandbox(Closing):
             self._group = Cgroup(engine.site, spec.limits) if engine.has_group else None
             if self._group is not None:
                 opened.callback(self._group.remove)
-            pending = PendingBubblewrap(build_order(spec, engine), launcher=launcher, group=self._group)
+            own = claim_account() if engine.has_own_accounts else None
+            if own is not None:
+                opened.callback(own.close)
+            pending = PendingBubblewrap(
+                build_order(spec, engine),
+                launcher=launcher,
+                group=self._group,
+                account=None if own is None else own.account,
+            )
             opened.callback(pending.discard)
             self._entry = pending.entry
             opened.callback(self._entry.close)
@@ -283,12 +292,18 @@ class BubblewrapSandbox(Closing):
     def _build_watch(self) -> CommandWatch:
         limits, overlay = self._spec.limits, self._spec.overlay
         changes = self._spec.workspace if overlay is None else overlay.upper
-        writable = [bind.source for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
+        given = [bind for bind in self._spec.binds if bind.is_writable and bind.source.is_dir()]
+        places = [WORKSPACE, *(bind.target for bind in given)]
         return CommandWatch(
             meter=ResourceMeter(self._table, limits, self._group),
             disk=None
             if limits.disk_mb is None
-            else DiskWatch(changes, *writable, limit_bytes=limits.disk_mb * _MEGABYTE),
+            else DiskWatch(
+                changes,
+                *(bind.source for bind in given),
+                limit_bytes=limits.disk_mb * _MEGABYTE,
+                measure_nameless=lambda: self._table.measure_nameless(places),
+            ),
             deadline=None if limits.wall_seconds is None else time.monotonic() + limits.wall_seconds,
         )
 

@@ -23,7 +23,9 @@ from repotrial.isolation._label import build_label, parse_label
 from repotrial.isolation._model import ResourceLimits
 from repotrial.isolation._resources._counters import CounterFiles
 
-Duty: TypeAlias = Literal["memory", "pids", "cpu", "freezer"]
+Duty: TypeAlias = Literal["memory", "pids", "cpu", "freezer", "share", "pressure"]
+"""What a group is for. `cpu` measures processor time, `share` divides it among sandboxes, `pressure` tells
+how long a sandbox waited for it."""
 CgroupVersion: TypeAlias = Literal["cgroup-v2", "cgroup-v1"]
 
 _MEGABYTE: Final = 1024**2
@@ -31,9 +33,12 @@ _V1_CONTROLLERS: Final[Mapping[str, Duty]] = {
     "memory": "memory",
     "pids": "pids",
     "cpuacct": "cpu",
+    "cpu": "share",
     "freezer": "freezer",
 }
-_V2_CONTROLLERS: Final = frozenset({"memory", "pids"})
+_V2_CONTROLLERS: Final = frozenset({"memory", "pids", "cpu"})
+_TCP_MEGABYTES: Final = 32
+"""The old version counts buffers of TCP by themselves, if they have a ceiling of their own."""
 _OWN_PROCESSES: Final = 8
 """Our own processes in a group, beside the agent's: bubblewrap, PID 1, the entry, parents of commands."""
 _REMOVAL_SECONDS: Final = 30.0
@@ -140,6 +145,16 @@ class Cgroup:
     def count_refused_forks(self) -> int:
         return self._counters.load_fields(self._files["pids"] + "pids.events").get("max", 0)
 
+    def load_starved_us(self) -> int | None:
+        """How long all of it together waited for a processor; None if the kernel does not tell.
+
+        Many busy processes of its own are no starvation: then some of it runs.
+        """
+        if self.version("pressure") is None:
+            return None
+        full = self._counters.read(self._files["pressure"] + "cpu.pressure").partition("full ")[2]
+        return int(full.rpartition("=")[2]) if full else None
+
     def thaw(self) -> None:
         """Let everything run: what is frozen by the old version does not even die."""
         if self.version("freezer") == "cgroup-v1":
@@ -169,6 +184,7 @@ class Cgroup:
             _write(memory + "memory.limit_in_bytes", size)
             # Memory and swap together; absent where the kernel does not count swap.
             _try_write(memory + "memory.memsw.limit_in_bytes", size)
+            _try_write(memory + "memory.kmem.tcp.limit_in_bytes", str(_TCP_MEGABYTES * _MEGABYTE))
         pids = self._files.get("pids")
         if pids is not None:
             _write(pids + "pids.max", str(limits.processes + _OWN_PROCESSES))
@@ -183,7 +199,7 @@ def find_cgroup_site() -> CgroupSite:
 
 
 def choose_homes(old: Mapping[Duty, CgroupHome], new: Mapping[Duty, CgroupHome]) -> dict[Duty, CgroupHome]:
-    """Who does what, of the groups of both versions that could."""
+    """Who does what, of the groups of both versions that could; only the new version knows of pressure."""
     return {**old, **new} if old.keys() <= new.keys() else {**new, **old}
 
 
@@ -299,6 +315,13 @@ def _probe_home(home: CgroupHome, controllers: set[str]) -> set[Duty]:
             duties.add("memory")
         if "pids" in available:
             duties.add("pids")
+        if "cpu" in available:
+            # A new group weighs as much as any other: to be in one of its own is the whole remedy.
+            duties.add("share")
+        # Where the accounting is off, the file is absent or refuses.
+        with contextlib.suppress(OSError):
+            (directory / "cpu.pressure").read_bytes()
+            duties.add("pressure")
     except OSError:
         return set()
     else:

@@ -8,8 +8,9 @@ import os
 import resource
 import stat
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.isolation._model import ResourceLimits
@@ -25,6 +26,12 @@ _SHARE: Final = 10
 _OWN_PROCESSES: Final = 4
 """Processes inside that are ours and not the agent's."""
 _HEADROOM: Final = 64
+_HELD_FILES: Final = 512
+_FEWEST_FILES: Final = 64
+_FEWEST_ENTRIES: Final = 262_144
+_FILE_BYTES: Final = 16 * 1024
+_PENDING_SIGNALS: Final = 1024
+_QUEUE_BYTES: Final = 204_800
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LEVELS: Final = 16
 """So many directories are open at a time, one below the other."""
@@ -47,35 +54,67 @@ def build_process_limits(limits: ResourceLimits, *, has_process_group: bool) -> 
         has_process_group: Whether a control group counts processes; since it tells when it refused one, it
             must be the first that does.
     """
+    # The kernel compares descriptors on their way with the limit of the sender: one that reaches it must
+    # leave enough for those who start sandboxes.
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    files = min(limits.open_files, max(_FEWEST_FILES, hard - _HELD_FILES))
     spare = _OWN_PROCESSES + (_HEADROOM if has_process_group else 0)
     ceilings = [
         [resource.RLIMIT_CORE, 0],
         [resource.RLIMIT_FSIZE, limits.file_mb * _MEGABYTE],
-        [resource.RLIMIT_NOFILE, limits.open_files],
+        [resource.RLIMIT_NOFILE, files],
         [resource.RLIMIT_NPROC, limits.processes + spare],
     ]
+    if _counts_by_namespace():
+        ceilings += [[resource.RLIMIT_SIGPENDING, _PENDING_SIGNALS], [resource.RLIMIT_MSGQUEUE, _QUEUE_BYTES]]
     if limits.cpu_seconds is not None:
         # The meter counts all processes together, and says why it ended them; the kernel comes after it.
         ceilings.append([resource.RLIMIT_CPU, limits.cpu_seconds + 1])
     return ceilings
 
 
+def _counts_by_namespace() -> bool:
+    """Whether the kernel counts signals and queues of each user namespace by themselves (Linux 5.14).
+
+    Before, a low limit would hurt those who have queued nothing.
+    """
+    major, minor = os.uname().release.split(".")[:2]
+    return (int(major), int(minor.partition("-")[0])) >= (5, 14)
+
+
+class DiskUse(NamedTuple):
+    """What files take."""
+
+    size_bytes: int
+    files: int
+    """Directories and links too: each takes an inode."""
+
+    def plus(self, size_bytes: int, files: int) -> DiskUse:
+        return DiskUse(self.size_bytes + size_bytes, self.files + files)
+
+
 class DiskWatch:
-    """Looks now and then how much space the changes of a workspace take.
+    """Looks now and then how much space the changes of a workspace take, and how many files they are.
 
     Args:
         directories: Where changes are: the upper directory of an overlay, or a copied tree; and whatever
             else can be written.
-        limit_bytes: How much is allowed beyond what is there now.
+        limit_bytes: How much is allowed beyond what is there now; and one file for each 16 KiB of it.
         interval_seconds: How long at least between two looks.
+        measure_nameless: What files without a name take, which no directory shows.
     """
 
     def __init__(
-        self, *directories: Path, limit_bytes: int, interval_seconds: float = _INTERVAL_SECONDS
+        self,
+        *directories: Path,
+        limit_bytes: int,
+        interval_seconds: float = _INTERVAL_SECONDS,
+        measure_nameless: Callable[[], tuple[int, int]] | None = None,
     ) -> None:
         self._directories = directories
         self._interval_seconds = interval_seconds
-        self._limit_bytes = self._measure() + limit_bytes
+        self._measure_nameless = measure_nameless
+        self._limit = self._measure().plus(limit_bytes, max(_FEWEST_ENTRIES, limit_bytes // _FILE_BYTES))
         self._next = 0.0
 
     def is_exceeded(self, *, is_forced: bool = False) -> bool:
@@ -86,10 +125,13 @@ class DiskWatch:
         used = self._measure()
         end = time.monotonic()
         self._next = end + max(self._interval_seconds, (end - start) * _SHARE)
-        return used > self._limit_bytes
+        return used.size_bytes > self._limit.size_bytes or used.files > self._limit.files
 
-    def _measure(self) -> int:
-        return sum(map(measure_tree, self._directories))
+    def _measure(self) -> DiskUse:
+        used = DiskUse(0, 0)
+        for directory in self._directories:
+            used = used.plus(*_measure_use(directory))
+        return used if self._measure_nameless is None else used.plus(*self._measure_nameless())
 
 
 DISK_UNMEASURED = ErrorCode(
@@ -113,11 +155,15 @@ def measure_tree(directory: Path) -> int:
     Raises:
         DISK_UNMEASURED: Too many files are open.
     """
+    return _measure_use(directory).size_bytes
+
+
+def _measure_use(directory: Path) -> DiskUse:
     walk = _Walk(directory)
     try:
-        return walk.measure()
+        return DiskUse(walk.measure(), walk.entries)
     except _EndlessError:
-        return _ENDLESS_BYTES
+        return DiskUse(_ENDLESS_BYTES, walk.entries)
 
 
 class _Walk:
@@ -128,6 +174,7 @@ class _Walk:
         self._pending: list[tuple[str, ...]] = [()]
         self._steps = _DEEP_STEPS
         self._total = 0
+        self.entries = 0
 
     def measure(self) -> int:
         while self._pending:
@@ -168,6 +215,7 @@ class _Walk:
         # It may be removed while we look; unread it counts for nothing.
         with contextlib.suppress(OSError), _scan(descriptor) as entries:
             for entry in entries:
+                self.entries += 1
                 with contextlib.suppress(OSError):
                     status = entry.stat(follow_symlinks=False)
                     self._total += status.st_blocks * _BLOCK_BYTES

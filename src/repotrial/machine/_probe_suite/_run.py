@@ -16,6 +16,7 @@ from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import Level
 from repotrial.isolation import (
     BackEnd,
+    BubblewrapSandbox,
     Capabilities,
     CommandSpec,
     Layer,
@@ -174,13 +175,22 @@ def execute_probe(level: Level) -> ProbeReport:
             open_sandbox(SandboxSpec(workspace=workspace), level=level) as sandbox,
         ):
             outcomes = _make_attempts(sandbox, scene.facts)
+            uid = _find_uid(sandbox) or identity.uid
         seen = _look_outside(scene, workspace)
     return ProbeReport(
         level=level,
         harness_uid=os.geteuid(),
-        sandbox_uid=identity.uid,
+        sandbox_uid=uid,
         results=tuple(_judge(attempt, back_end.promises, outcomes, seen) for attempt in ATTEMPTS),
     )
+
+
+def _find_uid(sandbox: Sandbox) -> int | None:
+    """Who programs inside are on the host: a sandbox may have a user of its own."""
+    if not isinstance(sandbox, BubblewrapSandbox):
+        return None
+    status = Path("/proc", str(sandbox.pid), "status").read_text("ascii", "replace")
+    return int(status.partition("Uid:")[2].split()[0])
 
 
 def build_probe_argv(attempts: Sequence[EscapeAttempt], facts: Mapping[str, str]) -> tuple[str, ...]:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import functools
 import itertools
+import os
 import re
 import shutil
 import stat
 import subprocess
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -30,7 +31,15 @@ from repotrial.isolation._levels._back_end import (
 from repotrial.isolation._levels._bubblewrap import MINIMUM_BUBBLEWRAP, Engine
 from repotrial.isolation._levels._launcher import Launcher, open_default_launcher
 from repotrial.isolation._levels._session import BubblewrapSandbox
-from repotrial.isolation._model import Capabilities, CommandSpec, Sandbox, SandboxSpec, SyscallAudit
+from repotrial.isolation._model import (
+    AccountUse,
+    Capabilities,
+    CommandSpec,
+    Sandbox,
+    SandboxSpec,
+    SharedTree,
+    SyscallAudit,
+)
 from repotrial.isolation._resources._cgroups import CgroupSite
 from repotrial.isolation._resources._reaper import load_site
 from repotrial.syscalls import RecordSink, find_machine
@@ -103,9 +112,11 @@ def _attempt(
 ) -> Engine | Missing:
     """Try the strongest first: what a supervisor cannot do, a static filter may."""
     reason = ""
-    for is_staged, audit in itertools.product(_STAGINGS[level], _AUDITS):
+    for is_staged, audit, apart in itertools.product(_STAGINGS[level], _AUDITS, _list_apart()):
+        if apart != _TOGETHER and not is_staged:
+            continue
         engine = Engine(
-            capabilities=_build_capabilities(level, site, audit),
+            capabilities=_build_capabilities(level, site, audit, apart),
             bubblewrap=bubblewrap,
             version=version,
             is_staged=is_staged,
@@ -125,7 +136,23 @@ _STAGINGS: Final = {Level.L3: (True,), Level.L2: (True, False)}
 """A security module may let bubblewrap make namespaces, and not us."""
 
 
-def _build_capabilities(level: Level, site: CgroupSite, audit: SyscallAudit) -> Capabilities:
+class _Apart(NamedTuple):
+    """What keeps sandboxes apart over trees and accounts that they would otherwise share."""
+
+    shared_tree: SharedTree
+    account: AccountUse
+
+
+_TOGETHER: Final = _Apart("bind", "shared")
+
+
+def _list_apart() -> tuple[_Apart, ...]:
+    """What to try, the best first: only root has accounts to give away."""
+    own = () if os.geteuid() else (_Apart("overlay", "own"), _Apart("bind", "own"))
+    return (*own[:1], _Apart("overlay", "shared"), *own[1:], _TOGETHER)
+
+
+def _build_capabilities(level: Level, site: CgroupSite, audit: SyscallAudit, apart: _Apart) -> Capabilities:
     return Capabilities(
         level=level,
         network="namespace",
@@ -135,6 +162,9 @@ def _build_capabilities(level: Level, site: CgroupSite, audit: SyscallAudit) -> 
         memory_limit=site.version("memory") or "polled",
         cpu_meter=site.version("cpu") or "sampled",
         disk_limit="polled",
+        shared_tree=apart.shared_tree,
+        cpu_share=site.version("share") or "none",
+        account=apart.account,
         freezer=site.version("freezer") or "signals",
         has_images=True,
     )
@@ -153,6 +183,8 @@ def _exercise(engine: Engine, launcher: Launcher) -> None:
         ) as sandbox,
     ):
         _expect(sandbox, "test -f base && : > made", is_success=True)
+        if engine.capabilities.shared_tree == "overlay":
+            _expect(sandbox, "grep -q ' /usr .* - overlay ' /proc/self/mountinfo", is_success=True)
         sandbox.enter_stage("read")
         _expect(sandbox, ": > refused", is_success=False)
         sandbox.enter_stage("write")

@@ -8,10 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.isolation import ResourceLimits, find_identity
-from repotrial.isolation._identity import claim_account
-from repotrial.isolation._resources._cgroups import Cgroup, find_cgroup_site
-from repotrial.isolation._resources._limits import DiskWatch
+from repotrial.isolation import find_identity
 from support.harness import HARNESSES, HarnessProcess, make_workspace, start_harness
 from support.waiting import wait_until
 
@@ -88,44 +85,3 @@ def test_each_sandbox_of_root_has_a_user_of_its_own_and_its_files_stay_stored_as
             assert not users & {"0", str(find_identity().uid)}
             assert one.shell("id -u; : > made; stat -c %u made")["stdout"]["prefix"] == "1000\n1000\n"
         assert (path / "made").stat().st_uid == find_identity().uid
-
-
-def test_an_account_is_claimed_by_one_alone() -> None:
-    if os.geteuid():
-        assert claim_account() is None
-        return
-    first, second = claim_account(), claim_account()
-    assert first is not None
-    assert second is not None
-    assert first.account != second.account
-    first.close()
-    again = claim_account()
-    assert again is not None
-    assert again.account == first.account
-    again.close()
-    second.close()
-
-
-def test_a_group_divides_processor_time_where_the_machine_can() -> None:
-    site = find_cgroup_site()
-    if site.version("memory") is None:
-        pytest.skip("no control group can be made here: not root, and none delegated")
-    group = Cgroup(site, ResourceLimits())
-    try:
-        assert group.directories["share"].is_dir()
-        weight = "cpu.weight" if group.version("share") == "cgroup-v2" else "cpu.shares"
-        assert (group.directories["share"] / weight).read_text() in {"100\n", "1024\n"}
-        assert group.load_starved_us() in {None, 0}
-    finally:
-        group.remove()
-
-
-def test_many_small_files_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("repotrial.isolation._resources._limits._FEWEST_ENTRIES", 50)
-    watch = DiskWatch(tmp_path, limit_bytes=2**20)
-    for number in range(60):
-        (tmp_path / str(number)).touch()
-    assert not watch.is_exceeded(is_forced=True)
-    for number in range(60, 200):
-        (tmp_path / str(number)).touch()
-    assert watch.is_exceeded(is_forced=True)

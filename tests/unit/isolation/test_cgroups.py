@@ -272,3 +272,11 @@ def list_own_groups(site: CgroupSite) -> set[Path]:
     """Those of this process: others come and go in tests that run at the same time."""
     made = (path for home in site.directories for path in home.glob("repotrial-*"))
     return {path for path in made if (label := parse_label(path.name)) and label.pid == os.getpid()}
+
+
+def test_a_group_divides_processor_time_where_the_machine_can(site: CgroupSite, group: Cgroup) -> None:
+    if site.version("memory") is None:
+        pytest.skip("no controllers are delegated here")
+    weight = "cpu.weight" if group.version("share") == "cgroup-v2" else "cpu.shares"
+    assert (group.directories["share"] / weight).read_text() in {"100\n", "1024\n"}
+    assert group.load_starved_us() in {None, 0}

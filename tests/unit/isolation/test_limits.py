@@ -138,3 +138,14 @@ class TestHiding:
         (tree / "d" / "e").mkdir(parents=True)
         with few_descriptors(1), raises_code("disk-unmeasured", match="open files"):
             measure_tree(tree)
+
+
+def test_many_small_files_are_too_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("repotrial.isolation._resources._limits._FEWEST_ENTRIES", 50)
+    watch = DiskWatch(tmp_path, limit_bytes=2**20)
+    for number in range(60):
+        (tmp_path / str(number)).touch()
+    assert not watch.is_exceeded(is_forced=True)
+    for number in range(60, 200):
+        (tmp_path / str(number)).touch()
+    assert watch.is_exceeded(is_forced=True)

@@ -117,6 +117,52 @@ def test_an_agent_that_kills_everything_in_its_sandbox_is_judged_by_what_it_left
     assert ground.judge(done).verdict == "success"
 
 
+BUILT: Final = SAY.replace(
+    "[[checks]]",
+    '[[checks]]\nid = "build"\ngate = "build"\njudge = "out-of-process"\noutputs = ["out"]\n'
+    'run = "mkdir -p out && if [ -e make.sh ]; then . ./make.sh; fi"\n\n[[checks]]',
+    1,
+).replace(
+    'run = "test \\"$(cat said.txt)\\" = hello"\n',
+    'run = "test \\"$(cat said.txt)\\" = hello && test -e out"\nneeds = ["build"]\n',
+)
+FILLS: Final = {
+    "files-with-holes": "truncate -s 3000M out/x out/y",
+    "many-files-with-holes": "for n in 1 2 3 4 5 6; do truncate -s 900M out/$n; done",
+    "a-tree-without-an-end": 'part=$(printf "%0200d" 0); cd out; n=0; '
+    "while [ $n -lt 400 ]; do mkdir $part && cd $part; n=$((n + 1)); done; cd /workspace",
+}
+HONEST: Final = {
+    "a-small-file": "echo built > out/x",
+    "links": "ln -s / out/root; ln -s . out/self; ln -s loop out/loop",
+    "a-little-file-with-holes": "truncate -s 3M out/x",
+}
+
+
+@pytest.fixture(scope="module")
+def built() -> Iterator[Ground]:
+    require_sandboxes()
+    with scratch() as place:
+        loaded = make_say_contract(place / "contract", BUILT)
+        with open_installation(loaded, build_settings()) as installation:
+            yield Ground(place, loaded, installation)
+
+
+def write_build(script: str) -> ScriptAgent:
+    return ScriptAgent(script=f"echo hello > said.txt\ncat > make.sh <<'MAKE'\n{script}\nMAKE\n".encode())
+
+
+@pytest.mark.parametrize("script", FILLS.values(), ids=FILLS)
+def test_outputs_that_cannot_be_carried_are_the_failure_of_the_change(built: Ground, script: str) -> None:
+    status = built.judge(write_build(script))
+    assert (status.verdict, status.fault) == ("acceptance-error", "change")
+
+
+@pytest.mark.parametrize("script", HONEST.values(), ids=HONEST)
+def test_outputs_of_an_honest_build_are_carried(built: Ground, script: str) -> None:
+    assert built.judge(write_build(script)).verdict == "success"
+
+
 def leave_module(path: str) -> ScriptAgent:
     """A module of the change, and a greeting that is right if the judge sees it."""
     folder = path.rpartition("/")[0]

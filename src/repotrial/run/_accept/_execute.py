@@ -37,6 +37,7 @@ from repotrial.run._accept._candidate import apply_patch_inside, is_applied
 from repotrial.run._accept._oracle import list_oracle_files, place_files
 from repotrial.run._accept._prepared import (
     Prepared,
+    are_outputs_bounded,
     carry_outputs,
     read_leftovers,
     remove_inside,
@@ -137,7 +138,12 @@ class Executor:
                 scratch = stack.enter_context(self.run.installation.open_scratch())
                 files = place_files(chosen.files, scratch)
             ended, left = self._run_all(check, prepared, files)
-            if variant == "plain" and check.outputs:
+            if variant == "plain" and check.outputs and not self._can_take(check, prepared):
+                # As if the sandbox had ended it: on the reference the same command keeps within the limit.
+                runner, timed = ended[-1]
+                result = msgspec.structs.replace(timed.result, cause="disk")
+                ended[-1] = (runner, timed._replace(result=result))
+            elif variant == "plain" and check.outputs:
                 kept = self._stack.enter_context(self.run.installation.open_scratch())
                 take_outputs(prepared.workspace, check.outputs, kept.path)
                 self.outputs[check.id] = kept.path
@@ -154,6 +160,10 @@ class Executor:
             ended_us=SystemClock().now_us(),
             tree_digest=self.tree_digest,
         )
+
+    def _can_take(self, check: Check, prepared: Prepared) -> bool:
+        limit = self.run.plan.loaded.contract.limits.disk_mb.kill
+        return are_outputs_bounded(prepared.workspace, check.outputs, size_mb=limit)
 
     def close(self) -> None:
         """Forget what was kept between checks. Idempotent."""

@@ -42,6 +42,7 @@ from repotrial.workspace import (
 _LEFTOVER_LIMITS: Final = ReadLimits(entries=10_000, total_bytes=256 * 2**20, file_bytes=64 * 2**20, depth=20)
 
 
+_OUTPUT_LIMITS: Final = ReadLimits(entries=400_000)
 _SECONDS: Final = 300
 _LIMITS: Final = ReadLimits(file_bytes=2**30, total_bytes=2**30)
 TREE_NOT_PREPARED = ErrorCode(
@@ -87,6 +88,33 @@ def remove_inside(installation: Installation, workspace: Workspace, paths: Seque
     # Where it ended and some are left, the change is such that they cannot be removed: its own loss.
     if not isinstance(done.exit, Exited):
         raise TREE_NOT_PREPARED.error(f"expected to remove what the oracle deletes, found: {done.cause}")
+
+
+def are_outputs_bounded(workspace: Workspace, paths: Sequence[str], *, size_mb: int) -> bool:
+    """Whether what a check was declared to leave can be copied: as large as it says, however little it takes.
+
+    A file with holes takes no space until it is copied; a tree without an end is never copied.
+    """
+    root = _find_upper(workspace)
+    left = size_mb * 2**20
+    for path in paths:
+        if not _stays_below(root, path) or not (root / path).exists():
+            continue
+        place, name = (
+            (root / path, None) if (root / path).is_dir() else ((root / path).parent, Path(path).name)
+        )
+        with TreeReader(place, limits=_OUTPUT_LIMITS, history_included=True) as reader:
+            if name is not None:
+                node = reader.look(os.fsencode(name))
+                left -= node.size_bytes if node is not None and node.is_file else 0
+                continue
+            for _, node in reader.walk():
+                left -= node.size_bytes if node.is_file else 0
+                if left < 0:
+                    return False
+            if reader.omissions:
+                return False
+    return left >= 0
 
 
 def take_outputs(workspace: Workspace, paths: Sequence[str], into: Path) -> None:

@@ -6,9 +6,15 @@ import ast
 import io
 import re
 import tokenize
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from repotrial.policy._flag_lines import WORD_PATTERN, FlagConfidence, Sighting, find_word_code
+from repotrial.policy._flag_lines import (
+    WORD_PATTERN,
+    FlagConfidence,
+    Sighting,
+    find_word_code,
+    is_patched_library,
+)
 
 _MAX_PARTS = 16
 """Of a name that is looked at from each of its parts."""
@@ -18,6 +24,7 @@ _DOTTED = {
     "inspect.stack": "frame-inspection",
     "inspect.trace": "frame-inspection",
     "os.abort": "early-exit",
+    "sys.monitoring": "tracing",
     "weakref.finalize": "exit-hook",
 }
 _STORED = {"builtins": "builtins", "pytest": "framework-internals", "sys.modules": "import-system"}
@@ -25,6 +32,8 @@ _EXITS = frozenset({"sys.exit", "exit", "quit", "SystemExit"})
 _CHANGERS = frozenset({"update", "setdefault", "pop", "__setitem__", "clear"})
 _IMPORTERS = frozenset({"__import__", "importlib.import_module"})
 _EVALUATORS = frozenset({"exec", "eval"})
+_UNKNOWN = "{"
+_CLASS_CHECKS = frozenset({"__subclasshook__", "__subclasscheck__", "__instancecheck__"})
 _EQUALITIES: dict[str, object] = {"__eq__": True, "__ne__": False}
 
 
@@ -38,6 +47,12 @@ class _Reading:
     def __init__(self, tree: ast.Module) -> None:
         self._tree = tree
         self._aliases = dict(_iter_aliases(tree))
+        self._stored = {
+            node.id
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)
+        } | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
+        """Names that may be something else than the module that is called so."""
         self._prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
 
     def find(self) -> Iterator[Sighting]:
@@ -69,6 +84,8 @@ class _Reading:
                 yield from _see(node, "early-exit")
             case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield from _look_at_function(node)
+            case ast.Dict(keys=keys, values=values):
+                yield from _look_at_members(keys, values)
             case ast.Assign(targets=[ast.Name(id=name)], value=ast.Lambda(body=ast.Constant(value=value))):
                 yield from _see(node, "always-equal" if _is_equality(name, value) else None)
             case _:
@@ -126,6 +143,8 @@ class _Reading:
 
     def _find_owner(self, name: str) -> str | None:
         """The code for writing to an attribute of what has this name."""
+        if is_patched_library(name) and name.partition(".")[0] not in self._stored:
+            return "library-patching"
         return "assertion-patching" if name.rpartition(".")[2] == "TestCase" else _STORED.get(name)
 
     def _resolve(self, node: ast.AST) -> str:
@@ -169,7 +188,18 @@ def _is_equality(name: str, value: object) -> bool:
     return name in _EQUALITIES and value is _EQUALITIES[name]
 
 
+def _look_at_members(keys: Sequence[ast.expr | None], values: Sequence[ast.expr]) -> Iterator[Sighting]:
+    """Members of a class that is made by a call."""
+    for key, value in zip(keys, values, strict=True):
+        match key, value:
+            case ast.Constant(value=str(name)), ast.Lambda(body=ast.Constant(value=result)):
+                yield from _see(value, "always-equal" if _is_equality(name, result) else None)
+            case _:
+                pass
+
+
 def _look_at_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[Sighting]:
+    yield from _see(node, "always-equal" if node.name in _CLASS_CHECKS else None)
     yield from _see(node, find_word_code(node.name))
     if node.name.startswith("pytest_"):
         yield from _see(node, "framework-internals")
@@ -192,8 +222,18 @@ def _fold(node: ast.AST) -> str | None:
             return "".join(map(str, parts)) if len(parts) == len(values) else None
         case ast.Subscript(value=ast.Constant(value=str(text)), slice=ast.Slice(lower=None, upper=None)):
             return text[::-1]
+        case ast.Call(
+            func=ast.Attribute(value=ast.Constant(value=str(between)), attr="join"),
+            args=[ast.List(elts=parts) | ast.Tuple(elts=parts)],
+        ):
+            return between.join(_fold_part(part) for part in parts)
         case _:
             return None
+
+
+def _fold_part(part: ast.expr) -> str:
+    """A text as it is; for what is not known yet, a mark."""
+    return part.value if isinstance(part, ast.Constant) and isinstance(part.value, str) else _UNKNOWN
 
 
 def _fold_sum(node: ast.BinOp) -> str | None:

@@ -10,7 +10,14 @@ from repotrial._core.escaping import unescape_text
 from repotrial._core.paths import is_escaping_link
 from repotrial._core.python_source import parse_module
 from repotrial.change import GITLINK, AddedLine, ChangedFile, ChangeView, fold
-from repotrial.policy._flag_lines import REASONS, ReviewFlag, Sighting, find_in_lines, find_language
+from repotrial.policy._flag_lines import (
+    REASONS,
+    ReviewFlag,
+    Sighting,
+    find_in_lines,
+    find_language,
+    find_test_reading,
+)
 from repotrial.policy._flag_python import find_in_module
 
 _HOOKS = frozenset(
@@ -49,7 +56,7 @@ _OPAQUE = frozenset(
     {"a", "class", "dll", "dylib", "egg", "exe", "jar", "node", "o", "pyc", "pyd", "pyo", "so", "wasm", "whl"}
 )
 # Standard modules that a file of the same name would shadow for every program started beside it.
-_SHADOWED = frozenset(["pytest.py", "unittest.py", "_pytest", "pluggy.py", "assert.js"])
+_SHADOWED = frozenset(["pytest.py", "unittest.py", "_pytest", "pytest", "pluggy.py", "assert.js"])
 
 
 def find_file_codes(file: ChangedFile) -> Iterator[str]:
@@ -69,6 +76,7 @@ def find_file_codes(file: ChangedFile) -> Iterator[str]:
         yield "link-outside"
 
 
+_TEST_PATH = re.compile(r"(?:^|/)(?:tests?|testing|conftest\.py$|test_[^/]*$|[^/]*_test\.py$)")
 _SEGMENT_CHARACTERS = 200
 _LINE_CHARACTERS = 10_000
 _MOST = 20
@@ -123,6 +131,8 @@ def _find_sightings(file: ChangedFile) -> Iterator[Sighting]:
     if language != "python":
         yield from find_in_lines(lines, language)
         return
+    if not _TEST_PATH.search(file.path):
+        yield from find_test_reading(lines)
     yield from _find_cookie(lines)
     if file.kind != "added":
         yield from find_in_lines(lines, language)

@@ -3,7 +3,7 @@
     python tools/flag_alarms.py DIRECTORY
 
 The directory has source archives (`NAME-VERSION.tar.gz`), two of each package. A file counts as flagged if a
-line that would run has a flag, or the file itself. Prints the figures that `docs/explanation/integrity.md` has.
+line that would run has a flag, or the file itself. Prints figures of `docs/explanation/integrity.md`.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from repotrial.judging import build_python_twins
 from repotrial.run import Agent, ReferenceAgent, RunEnded, ScriptAgent, conduct_run
 from repotrial.run._context import SilentListener
 from repotrial.score import Scorable, ScoreCard, build_score_card, load_evidence
-from repotrial.trace import AcceptanceExecution, CheckOutcome, iter_events
+from repotrial.trace import AcceptanceExecution, CheckOutcome, DrawRevealed, iter_events
 from support.cheating import build_settings
 from support.contracts import write_contract
 from support.greetings import REFERENCE, SAY, build_request, make_say_contract
@@ -276,6 +276,21 @@ def test_honest_work_holds_against_a_mixture_of_right_and_wrong(inside: Ground) 
     assert isinstance(card.status, Scorable), card.status
     assert card.status.verdict == "success", card.checks
     assert card.checks[0].twins == "held"
+
+
+def list_wrong(ground: Ground, agent: Agent) -> tuple[str, ...]:
+    """Which expectations were wrong for a change, as the record tells afterwards."""
+    conducted = ground.start(agent)
+    events = iter_events(conducted.paths.trace)
+    (drawn,) = (event.payload for event in events if isinstance(event.payload, DrawRevealed))
+    return drawn.wrong
+
+
+def test_equal_changes_meet_equal_wrong_expectations_and_others_meet_others(inside: Ground) -> None:
+    first, again = (list_wrong(inside, ReferenceAgent()) for _ in range(2))
+    assert 0 < len(first) < len(NAMES)
+    assert first == again
+    assert list_wrong(inside, write_said(f"{RIGHT} # as asked")) != first
 
 
 # Such suites after each other, one of them twice, one that needs another: what one leaves behind (no sandbox

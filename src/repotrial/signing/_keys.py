@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
 import tempfile
 from pathlib import Path
@@ -120,8 +121,12 @@ class PublicKey(msgspec.Struct, frozen=True):
         return parse_public_key(data.decode("ascii", "replace"), name=str(path))
 
 
+_SECRET_PURPOSE = b"repotrial/secret@1"
+"""What is signed for a seal begins otherwise."""
+
+
 class SigningKey:
-    """A private key; it signs and shows its public half, and gives nothing else away."""
+    """A private key; it signs, shows its public half, derives secrets, and gives nothing else away."""
 
     def __init__(self, private_key: Ed25519PrivateKey) -> None:
         from securesystemslib.signer import CryptoSigner
@@ -132,6 +137,11 @@ class SigningKey:
     @property
     def key_id(self) -> str:
         return self.public_key.key_id
+
+    def derive_secret(self, *parts: bytes) -> bytes:
+        """Bytes that the same key makes of the same parts again, and that nobody makes without the key."""
+        told = b"".join(len(part).to_bytes(8, "big") + part for part in (_SECRET_PURPOSE, *parts))
+        return hashlib.sha256(bytes.fromhex(self.signer.sign(told).signature)).digest()
 
     def __repr__(self) -> str:
         return f"SigningKey(key_id={self.key_id!r})"

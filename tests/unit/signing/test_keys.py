@@ -125,3 +125,11 @@ def test_a_private_key_in_place_of_a_public_one_is_refused_with_a_warning(tmp_pa
     with raises_code("bad-public-key") as caught:
         PublicKey.load(tmp_path / "seal.pem")
     assert "never pass a private key on" in caught.value.hint
+
+
+def test_secrets_of_a_key_are_its_own_and_come_back(tmp_path: Path) -> None:
+    key, other = SigningKey.load(tmp_path / "key"), SigningKey.load(tmp_path / "other")
+    found = [key.derive_secret(*parts) for parts in ((b"ab", b"c"), (b"a", b"bc"), (b"abc",), ())]
+    assert len(set(found)) == len(found)
+    assert SigningKey.load(tmp_path / "key").derive_secret(b"abc") == key.derive_secret(b"abc")
+    assert other.derive_secret(b"abc") != key.derive_secret(b"abc")

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
 import random
 import secrets
 from collections.abc import Iterable
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
 from repotrial._core.clock import SystemClock
-from repotrial._core.digest import Digest
+from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial._core.words import JudgedTree
 from repotrial.contract import Check, LoadedContract, Overlay, Runner
@@ -115,8 +117,18 @@ class Executor:
     prepared: Prepared | None = None
     """The patched tree and nothing else: the first execution that it fits takes it."""
     _stack: ExitStack = field(default_factory=ExitStack)
-    _seed: int = field(default_factory=lambda: secrets.randbits(63))
-    """One draw for all executions: what is the same in two different ones would be right."""
+
+    @cached_property
+    def _seed(self) -> int:
+        """One draw for all executions: what is the same in two different ones would be right.
+
+        Of the study's secret, the version of the contract and the change: equal changes meet equal wrong
+        expectations (C15), and without the key nobody knows which.
+        """
+        study = os.fsencode(self.run.settings.runs.resolve())
+        bound = (self.run.plan.lock.version_id, self.subject, digest_bytes(self.patch))
+        secret = self.run.settings.key.derive_secret(study, *(part.encode() for part in bound))
+        return int.from_bytes(secret[:8], "big") >> 1
 
     def execute(self, check: Check, *, attempt: int, variant: Variant) -> CheckExecution | None:
         """Run every command of a check, and judge what they left; None where no twin can be made.

@@ -244,7 +244,7 @@ _PRETEND: Final = refuse(0)
 """The caller is told that it is done: advice may be ignored."""
 _SHARED: Final[Mapping[str, Block]] = MappingProxyType(
     {
-        # Whoever opens a leased file waits for its holder.
+        # An open of a leased file waits for its holder.
         "fcntl": _answer_for(1, (_F_SETLEASE,), refuse(errno.EINVAL)),
         # What of a file is in the machine's memory: a later run can be told by it.
         "mincore": _ABSENT,

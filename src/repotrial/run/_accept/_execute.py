@@ -123,7 +123,7 @@ class Executor:
         """One draw for all executions: what is the same in two different ones would be right.
 
         Of the study's secret, the version of the contract and the change: equal changes meet equal wrong
-        expectations (C15), and without the key nobody knows which.
+        expectations (C15), and without the key they cannot be known.
         """
         study = os.fsencode(self.run.settings.runs.resolve())
         bound = (self.run.plan.lock.version_id, self.subject, digest_bytes(self.patch))

@@ -139,7 +139,7 @@ class SigningKey:
         return self.public_key.key_id
 
     def derive_secret(self, *parts: bytes) -> bytes:
-        """Bytes that the same key makes of the same parts again, and that nobody makes without the key."""
+        """Bytes that the same key makes of the same parts again, and no other key does."""
         told = b"".join(len(part).to_bytes(8, "big") + part for part in (_SECRET_PURPOSE, *parts))
         return hashlib.sha256(bytes.fromhex(self.signer.sign(told).signature)).digest()
 

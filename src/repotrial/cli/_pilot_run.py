@@ -13,6 +13,7 @@ from repotrial._core.errors import ExitCode
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import Screen, ScreenPart, print_json, print_json_line, print_table
+from repotrial.cli._progress import tell_neighbors
 from repotrial.cli._signals import stop_on_signals
 from repotrial.cli._trace import find_key_file
 
@@ -46,6 +47,8 @@ def run(
     """
     screen, stopper = Screen(), api.Stopper()
     view = _View(screen, json=json)
+    if not json:
+        tell_neighbors(jobs, None, json=json)
     with stop_on_signals(stopper.stop) as asked:
         for event in api.run_pilot(
             directory,

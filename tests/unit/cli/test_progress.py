@@ -9,7 +9,7 @@ import pytest
 
 from repotrial.api import RunNotConducted, RunPhase, RunScored, RunStarted, TrialEvent, judge_run
 from repotrial.cli._output import Screen
-from repotrial.cli._progress import open_progress
+from repotrial.cli._progress import open_progress, tell_neighbors
 from support.score_runs import FAILED, write_run
 
 
@@ -57,3 +57,17 @@ def test_ends_are_counted_against_all_that_is_planned(
         f"  before  three  {gates}  (3 of 3)",
     ]
     assert "of 1" not in "".join(tell(capsys, *events[:2], total=1))
+
+
+@pytest.mark.parametrize("shared", [(), ("processor time", "files of shared trees")])
+def test_what_runs_share_is_said_once_where_several_run_at_a_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, shared: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr("repotrial.api.list_shared_by_runs", lambda _: shared)
+    tell_neighbors(1, None, json=False)
+    assert capsys.readouterr() == ("", "")
+    tell_neighbors(2, None, json=False)
+    told = capsys.readouterr().err
+    assert told.count("processor time; files of shared trees") == bool(shared)
+    tell_neighbors(2, None, json=True)
+    assert bool(capsys.readouterr().out) == bool(shared)

@@ -308,7 +308,7 @@ def mix_in_twins(files: Iterable[SuiteFile], seed: int) -> tuple[tuple[SuiteFile
 
     Args:
         files: Of a check.
-        seed: From the system's own randomness: a candidate that knows the planned seed must not know it.
+        seed: Of a secret: a candidate that knows the plan must not know it.
     """
     mixed: list[SuiteFile] = []
     twins: list[Twin] = []

@@ -37,7 +37,7 @@ def values_of(info: mi.Type) -> st.SearchStrategy[Any]:
     for kind, build in _BUILDERS:
         if isinstance(inner, kind):
             return build(inner)
-    return st.none()
+    raise TypeError(f"expected a type of a contract's document, found {inner}")
 
 
 def strip(info: mi.Type) -> mi.Type:
@@ -64,6 +64,8 @@ _BUILDERS: tuple[tuple[type[mi.Type], Callable[[Any], st.SearchStrategy[Any]]], 
     (mi.IntType, lambda info: st.integers(int(info.ge or 0), min(int(info.le or 1000), 1_000_000))),
     (mi.DecimalType, lambda _: st.decimals(0, 1, places=2).map(str)),
     (mi.BoolType, lambda _: st.booleans()),
+    (mi.NoneType, lambda _: st.none()),
+    (mi.EnumType, lambda info: st.sampled_from([member.value for member in info.cls])),
     (mi.LiteralType, lambda info: st.sampled_from(info.values)),
     (mi.UnionType, lambda info: st.one_of([values_of(option) for option in info.types])),
     (

@@ -1,10 +1,11 @@
 """Breaks the code on purpose and asks whether the tests that `docs/conformance.md` names notice.
 
 Each row of `tests/data/mutants.toml` is one breakage: a requirement, a file, a text that stands in it once,
-and what to put in its place. It is applied to a copy of the tree, and the test functions of the requirement's
-row run against that copy. A breakage is noticed if a test fails; an import that fails, or a name that pytest
-does not find, is not a notice, and neither is a test that fails without a breakage as well. `make mutants`
-tries all of them, `--sample` those that `make test` tries.
+and what to put in its place. It is applied to a copy of the tree, and the tests of the requirement's row run
+against that copy: its functions, then the files of `tests/unit` that it names as a whole. A breakage is noticed
+if a test fails; an import that fails, or a name that pytest does not find, is not a notice, and neither is a
+test that fails without a breakage as well. `make mutants` tries all of them, `--sample` those that `make test`
+tries, by functions alone.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 TABLE = ROOT / "tests" / "data" / "mutants.toml"
 PAGE = ROOT / "docs" / "conformance.md"
-_FUNCTION = re.compile(r"`(tests/[\w/.-]+\.py::[\w\[\]./-]+)`")
+_NAMED = re.compile(r"`(tests/(?:[\w/.-]+\.py::[\w\[\]./-]+|unit/[\w/.-]+\.py))`")
 _TESTS_FAILED = 1  # pytest: tests ran, and some failed
 _LONGEST_SECONDS = 600
 
@@ -64,13 +65,17 @@ def load_mutants(table: Path = TABLE) -> list[Mutant]:
 
 
 def list_row_tests(page: str) -> dict[str, tuple[str, ...]]:
-    """The test functions that each row of the conformance page names."""
+    """The tests that each row of the conformance page names: functions first, then files of `tests/unit`."""
     found = {}
     for line in page.splitlines():
         cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
         if re.fullmatch(r"[A-Z]\d+", cells[0]):
-            found[cells[0]] = tuple(_FUNCTION.findall(line))
+            found[cells[0]] = tuple(sorted(_NAMED.findall(line), key=lambda name: "::" not in name))
     return found
+
+
+def _keep_functions(rows: dict[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    return {row: tuple(name for name in names if "::" in name) for row, names in rows.items()}
 
 
 def list_problems(
@@ -196,6 +201,7 @@ def main() -> int:
     options = parser.parse_args()
     mutants, rows = load_mutants(), list_row_tests(PAGE.read_text(encoding="utf-8"))
     problems = list_problems(mutants, rows)
+    rows = _keep_functions(rows) if options.sample else rows
     for problem in problems:
         print(problem)
     chosen = list(_choose(mutants, options))

@@ -17,6 +17,12 @@ def test_every_breakage_fits_the_tree_and_a_row() -> None:
     assert tool.list_problems(tool.load_mutants(), rows) == []
 
 
+def test_a_row_names_functions_and_whole_files_of_unit_tests() -> None:
+    named = ("tests/unit/a/test_x.py", "tests/scenario/test_y.py::test_z", "tests/scenario/test_whole.py")
+    page = f"| X1 | about | met | `src/a.py` | {' '.join(f'`{name}`' for name in named)} |  |"
+    assert tool.list_row_tests(page) == {"X1": (named[1], named[0])}
+
+
 def _build(root: Path, test: str) -> object:
     (root / "src").mkdir()
     (root / "src" / "product.py").write_text("def double(n):\n    return n * 2\n")

@@ -211,6 +211,16 @@ def test_a_check_that_cannot_start_leaves_the_first_gate_undecided(tmp_path: Pat
     assert tags_of(card) == ["evaluation-error"]
 
 
+def test_hunks_that_were_rejected_fail_the_first_gate_whatever_the_outcome_says(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)))
+    run.end_acting()
+    run.apply(rejected_paths=("src/wrap.py",))
+    run.check(UNIT)
+    gate = judge(run.finish()).gates[0]
+    assert gate.outcome == "failed"
+    assert "hunks were rejected in 1 file(s)" in gate.why
+
+
 def test_conflict_markers_fail_the_first_gate(tmp_path: Path) -> None:
     card = judge(write_run(tmp_path / "run", patch=MARKED))
     assert card.gates[0].outcome == "failed"

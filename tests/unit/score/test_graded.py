@@ -56,6 +56,35 @@ def test_weights_of_what_cannot_be_computed_are_shared_out(tmp_path: Path) -> No
     assert [dimension.weight for dimension in graded.dimensions] == ["0.5", "0.5", "0"]
 
 
+def test_the_weight_of_an_unknown_dimension_goes_to_the_others_in_proportion(tmp_path: Path) -> None:
+    weights = DimensionWeights(minimal=Decimal("0.5"), trace=Decimal("0.3"), maintainable=Decimal("0.2"))
+    contract = build_contract((UNIT,), scoring=Scoring(weights=weights))
+    graded = graded_of(judge(write_run(tmp_path / "run", contract=contract)))
+    assert [dimension.weight for dimension in graded.dimensions] == ["0.625", "0.375", "0"]
+    assert [dimension.declared_weight for dimension in graded.dimensions] == ["0.5", "0.3", "0.2"]
+
+
+def test_a_record_that_lacks_provenance_earns_nothing_for_its_trace(tmp_path: Path) -> None:
+    evidence = load_evidence(write_run(tmp_path / "run"))
+    facts = msgspec.structs.replace(evidence.facts, has_briefing=False)
+    graded = graded_of(build_score_card(msgspec.structs.replace(evidence, facts=facts)))
+    assert graded.dimensions[1].value == "0"
+    assert graded.dimensions[1].why == "missing: the briefing"
+    assert graded_of(build_score_card(evidence)).dimensions[1].value == "1"
+
+
+def test_the_local_sensitivity_moves_each_weight_by_a_tenth(tmp_path: Path) -> None:
+    scoring = Scoring(decay=Decimal(1), envelope=ChangeEnvelope(lines=1, files=1))
+    graded = graded_of(judge(write_run(tmp_path / "run", contract=build_contract((UNIT,), scoring=scoring))))
+    small, weight = Decimal(graded.dimensions[0].value), Decimal(graded.dimensions[0].weight)  # type: ignore[arg-type]
+    for end, moved in (
+        (graded.sensitivity.perturbed.minimum, "0.1"),
+        (graded.sensitivity.perturbed.maximum, "-0.1"),
+    ):
+        share = weight + Decimal(moved)
+        assert abs(Decimal(end) - (share * small + (1 - share))) < Decimal("1e-8")
+
+
 def test_a_run_that_does_not_pass_all_gates_has_no_grade(tmp_path: Path) -> None:
     assert not isinstance(judge(write_run(tmp_path / "run", {"make": FAILED})).graded, Graded)
 

@@ -6,6 +6,7 @@ import os
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from repotrial.score import Invalid, Scorable, ScoreCard, build_score_card, load_evidence
@@ -77,6 +78,15 @@ def test_a_run_without_one_of_its_documents_is_invalid_and_says_so(tmp_path: Pat
     card = write_score(root)
     assert isinstance(card.status, Invalid)
     assert any(name in reason.message for reason in card.status.reasons)
+
+
+def test_an_execution_under_another_gate_than_the_contract_says_makes_a_run_invalid(tmp_path: Path) -> None:
+    run = ScoreRun(tmp_path / "run", build_contract((UNIT,)))
+    run.end_acting()
+    run.apply()
+    run.check(UNIT)
+    run.check(msgspec.structs.replace(UNIT, gate="safety"))
+    assert codes_of(judge(run.finish())) == {"other-check"}
 
 
 def test_a_link_in_the_place_of_a_document_is_not_followed(tmp_path: Path) -> None:

@@ -2,10 +2,10 @@
 
 Each row of `tests/data/mutants.toml` is one breakage: a requirement, a file, a text that stands in it once,
 and what to put in its place. It is applied to a copy of the tree, and the tests of the requirement's row run
-against that copy: its functions, then the files of `tests/unit` that it names as a whole. A breakage is noticed
-if a test fails; an import that fails, or a name that pytest does not find, is not a notice, and neither is a
-test that fails without a breakage as well. `make mutants` tries all of them, `--sample` those that `make test`
-tries, by functions alone.
+against that copy: its functions, then the files of `tests/unit` that it names whole. A breakage is noticed
+if a test fails; an import that fails, or a name that pytest does not find, is not a notice, and neither is
+a test that fails without a breakage as well. `make mutants` tries all of them, `--sample` those that
+`make test` tries, by functions alone.
 """
 
 from __future__ import annotations

@@ -23,8 +23,18 @@ from repotrial.run._watch._dialogue import Dialogue
 from repotrial.run._watch._inspection import AnswerInspector
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.run._watch._supervisor import RunExchange
-from repotrial.trace import Intervention, MonitorAlert, OperatorDecision, Prompt, Response, ToolInvocation
+from repotrial.trace import (
+    BlobStore,
+    Intervention,
+    MonitorAlert,
+    OperatorDecision,
+    Prompt,
+    Response,
+    RunPaths,
+    ToolInvocation,
+)
 from repotrial.wire import Refusal, ToolCall, WireAnswer
+from repotrial.witness import Said
 from repotrial.workspace import CopyWorkspace
 from support.costs import build_estimate, get_measure
 from support.gateways import KEY, Reply, ask, build_chat
@@ -163,7 +173,7 @@ def test_an_answer_that_is_kept_back_is_on_record_as_that_and_its_calls_are_nobo
         assert watched.controls.acts == ["freeze", "set-aside"]
 
 
-def test_a_finding_points_at_the_answer_and_claims_no_place_in_its_escaped_body() -> None:
+def test_a_finding_points_at_the_answer_and_at_its_place_in_the_escaped_body() -> None:
     upstream = FakeUpstream([_build_answer(calls=("rm -rf ~",))], headers=JSON)
     with open_watch() as watched, GatewayLoop() as loop:
         with serve_watch(watched, upstream, loop) as port:
@@ -172,7 +182,11 @@ def test_a_finding_points_at_the_answer_and_claims_no_place_in_its_escaped_body(
         alerts = [e.payload for e in watched.list_of(MonitorAlert) if isinstance(e.payload, MonitorAlert)]
         (finding,) = (alert for alert in alerts if alert.monitor == "policy")
         assert finding.segment is not None
-        assert (finding.segment.event, finding.segment.offset_bytes) == (answer.seq, None)
+        assert finding.segment.event == answer.seq
+        assert isinstance(answer.payload, Response)
+        body = answer.payload.body.load(BlobStore(RunPaths(watched.directory).blobs))
+        assert finding.segment.offset_bytes is not None
+        assert body[finding.segment.offset_bytes :].startswith(b"rm -rf ~")
 
 
 def test_a_run_that_waits_for_a_person_keeps_no_other_run_waiting() -> None:
@@ -275,8 +289,8 @@ def test_a_flood_of_small_findings_is_told_as_such_and_hides_no_grave_one() -> N
             ),
         )
         for _ in range(150):
-            inspector.inspect(small, None)
-        inspector.inspect(grave, None)
+            inspector.inspect(small, None, Said(b"", b"", None))
+        inspector.inspect(grave, None, Said(b"", b"", None))
         alerts = [e.payload for e in watched.list_of(MonitorAlert) if isinstance(e.payload, MonitorAlert)]
     rules = Counter(alert.rule for alert in alerts)
     assert rules["network-access"] == 100

@@ -17,7 +17,13 @@ from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import MachineError
 from repotrial._core.words import Level
 from repotrial.contract import load_contract
-from repotrial.environment import InstallationSettings, SandboxRequest, open_installation
+from repotrial.environment import (
+    HostExecution,
+    InstallationSettings,
+    SandboxRequest,
+    open_installation,
+    telling,
+)
 from repotrial.isolation import Bind, CommandSpec
 from repotrial.syscalls import EndRecord, StartRecord, SyscallRecord
 from repotrial.trace import Exited, HostEnvironment, ImageEnvironment
@@ -78,18 +84,24 @@ run = 'echo "${WORD-none} $PWD" > second'
 """
     files = {"setup/make.sh": 'mkdir build\necho "$WORD" > build/first\n'}
     with open_trial(setup=setup, files=files) as trial:
-        keys = set()
+        keys, kept = set(), set()
         for _ in range(2):
             with trial.open() as installation:
                 look = "cat build/first build/second /opt/kept/file; touch /opt/kept/x; ls -A /opt/repotrial"
                 results = [shell(installation, look, phase=phase) for phase in ("act", "accept")]
                 keys.add(installation.base.label.key)
+                kept.add(installation.base.outputs_digest)
             assert {result.stdout.prefix for result in results} == {b"made\nnone /workspace/build\nkept\n"}
             assert all(b"Read-only file system" in result.stderr.prefix for result in results)
         assert len(keys) == len([*trial.cache.glob("bases/entries/*")]) == 1
-        trial.write(setup=setup, files={"setup/make.sh": "mkdir build; echo other > build/first\n"})
+        trial.write(
+            setup=setup.replace("echo kept", "echo else"),
+            files={"setup/make.sh": "mkdir build; echo other > build/first\n"},
+        )
         with trial.open() as installation:
             assert installation.base.label.key not in keys
+            assert None not in {*kept, installation.base.outputs_digest}
+            assert len({*kept, installation.base.outputs_digest}) == 2
             assert shell(installation, "cat build/first").stdout.prefix == b"other\n"
         assert trial.list_leftovers() == []
 
@@ -346,10 +358,13 @@ data = "/var/lib/store"
 readiness = { kind = "command", run = "grep -q run /var/lib/store/log", interval_ms = 20 }
 phases = ["accept"]
 """
-    with open_trial(environment) as trial, trial.open() as installation:
+    told: list[HostExecution] = []
+    with open_trial(environment) as trial, trial.open() as installation, telling(told.append):
         for _ in range(2):
             result = shell(installation, "cat /var/lib/store/log", phase="accept")
             assert result.stdout.prefix == b"made\nrun\n"
+        ready = [each for each in told if ": ready at try " in each.name]
+        assert [(each.purpose, each.exit) for each in ready] == [("service", Exited(code=0))] * 2
         assert shell(installation, "ls /var/lib/store", phase="act").exit != Exited(code=0)
 
 

@@ -90,6 +90,19 @@ def test_facts_of_the_agent_are_bound_at_its_first_exchange(
     assert RunPaths(run.directory).seal.is_file()
 
 
+def test_the_context_limit_that_an_adapter_sets_is_on_record(
+    court: Court, capsys: pytest.CaptureFixture[str]
+) -> None:
+    without = run_tiny(court, capsys).list_of(AgentConfiguration)[0].payload
+    assert isinstance(without, AgentConfiguration)
+    assert isinstance(without.context_tokens, Unknown)
+    assert "the adapter states none" in without.context_tokens.reason
+    agent = write_agent(court, "bounded", "[launch]", "[caps]\ncontext_tokens = 5000\n\n[launch]")
+    told = run_tiny(court, capsys, agent=agent).list_of(AgentConfiguration)[0].payload
+    assert isinstance(told, AgentConfiguration)
+    assert told.context_tokens == 5000
+
+
 @pytest.mark.parametrize(
     ("name", "old", "new", "place"),
     [

@@ -105,6 +105,18 @@ def test_a_model_that_asks_for_a_prohibited_command_is_quarantined_before_it_run
     (alert,) = (alert for alert in alerts if alert.severity == "critical")
     assert alert.segment is not None
     assert alert.segment.format == "command"
+    assert alert.prompt is not None
+    prompts = {event.seq: event.payload for event in run.list_of(Prompt)}
+    asked = prompts[alert.prompt.event]
+    assert isinstance(asked, Prompt)
+    assert run.read(asked.messages[-1].body).startswith(run.read(alert.prompt.body))
+    assert (alert.prompt.offset_bytes, alert.prompt.format) == (0, "natural-language")
+    answers = {event.seq: event.payload for event in run.list_of(Response)}
+    said = answers[alert.segment.event]
+    assert isinstance(said, Response)
+    if alert.segment.offset_bytes is not None:  # the answer came whole
+        start = run.read(said.body).encode()[alert.segment.offset_bytes :]
+        assert start.startswith(run.read(alert.segment.body).encode()[:4])
     calls = [e.payload for e in run.list_of(ToolInvocation)]
     assert not any(c.source == "gateway" and b"example.org" in repr(c.result).encode() for c in calls)  # type: ignore[union-attr]
     assert api.recompute_run(run.directory).holds

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from repotrial import api
 from repotrial.trace import (
     EndCommand,
     EventPayload,
@@ -144,6 +145,9 @@ def test_a_command_ends_at_its_ceiling_and_the_agent_goes_on(
     (termination,) = (each for each in found.payloads if isinstance(each, Termination))
     assert (termination.category, termination.nature) == ("agent-exit", "none")
     assert found.end_of("-i", "s/41/42/", "answer.sh").exit == Exited(code=0)
+    (directory,) = court.runs.glob("answer-*")
+    again = api.recompute_run(directory)
+    assert [(each.rule, each.status) for each in again.decisions] == [("command-ceiling", "agrees")]
 
 
 _ESCAPES = """\

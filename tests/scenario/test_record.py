@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from repotrial import api
+from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level
 from repotrial.contract import load_contract
 from repotrial.environment import InstallationSettings, open_installation
@@ -26,6 +27,7 @@ from repotrial.trace import (
     HarnessExecution,
     Intervention,
     MonitorAlert,
+    MonitorReport,
     OnAlert,
     StaticCheck,
     TimedOut,
@@ -43,7 +45,7 @@ id = "built"
 gate = "build"
 judge = "out-of-process"
 baseline = "pass"
-run = "echo building; echo careful >&2"
+run = "echo building; echo careful >&2; echo object > built.o; echo more >> README"
 timeout_seconds = 60
 
 [[checks.runners]]
@@ -155,6 +157,34 @@ def test_every_runner_of_a_check_has_its_evidence(
     assert starts == sorted(starts)
     assert event.started_at_us <= starts[0]
     assert all(each.ceiling_us in (5_000_000, 60_000_000) for each in event.runners)
+
+
+def test_each_command_of_a_check_has_the_files_that_it_changed(honest: RunEnded) -> None:
+    first, second = _find_check(honest, "built").runners
+    assert first.changed is not None
+    assert second.changed is not None
+    made = [each for each in first.changed.entries if each.path == "built.o"]
+    assert [(each.before, each.after) for each in made] == [(None, digest_bytes(b"object\n"))]
+    (grown,) = [each for each in first.changed.entries if each.path == "README"]
+    assert grown.before != grown.after
+    assert (first.changed.count, len(first.changed.entries)) == (2, 2)
+    assert (second.changed.count, second.changed.entries) == (0, ())
+
+
+def test_monitors_report_when_and_over_which_commands_they_watched(honest: RunEnded) -> None:
+    reports = [event.payload for event in _list_events(honest) if isinstance(event.payload, MonitorReport)]
+    ends = {each.check_id: each for each in reports if each.moment == "end"}
+    assert {None, "built", "linted", "suite"} <= ends.keys()
+    assert [watched.exit for watched in ends[None].commands] == [Exited(code=0)]
+    suite = _find_check(honest, "suite")
+    assert [(watched.command, watched.exit) for watched in ends["suite"].commands] == [
+        (runner.command, runner.exit) for runner in suite.runners
+    ]
+    for end in ends.values():
+        assert end.started_at_us is not None
+        assert end.ended_at_us is not None
+        assert end.started_at_us <= end.ended_at_us
+    assert (ends["suite"].ended_at_us or 0) >= suite.runners[-1].ended_at_us
 
 
 def test_the_run_directory_has_results_and_logs_of_each_check(honest: RunEnded) -> None:

@@ -120,6 +120,7 @@ def build_launch(adapter: Adapter, installed: InstalledAgent, order: LaunchOrder
         "prefix": AGENT_PREFIX,
         "program": program,
         "retries": str(adapter.caps.retries),
+        "context_tokens": str(adapter.caps.context_tokens or ""),
         "turns": str(order.turns),
     }
     turns = () if order.turns is None else adapter.caps.turns

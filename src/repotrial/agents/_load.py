@@ -29,6 +29,7 @@ PLACEHOLDERS: Final = {
     "prefix": "the installed tree inside",
     "program": "the installed program",
     "retries": "how often the agent may ask again after an error",
+    "context_tokens": "how long a request the agent takes its model to read",
     "turns": "how many turns it may take; in `caps.turns` only",
 }
 """What can be filled in, and what each stands for."""

@@ -166,6 +166,9 @@ class AdapterCaps(StrictDocument, frozen=True, kw_only=True):
 
     retries: Annotated[int, msgspec.Meta(ge=0, le=100)] = 2
     """What `{retries}` becomes: how often it asks again after an error, where it can be told."""
+    context_tokens: Annotated[int, msgspec.Meta(ge=1, le=100_000_000)] | None = None
+    """What `{context_tokens}` becomes: how long a request it takes its model to read. The record has it as
+    the agent's context limit; left out where the agent cannot be told, and is not known to have one."""
     turns: tuple[_Template, ...] = ()
     """Arguments that bound its turns, with `{turns}`; empty where it cannot be told."""
 

@@ -16,6 +16,7 @@ from repotrial.policy import (
     Thresholds,
     build_settings,
     parse_thresholds,
+    recompute_ceilings,
     recompute_decisions,
 )
 from repotrial.run import Answer, build_body_reader, put_answer
@@ -48,7 +49,7 @@ class RecomputedRun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def recompute_run(directory: Path) -> RecomputedRun:
-    """Derive every decision of the breakers from the trace alone.
+    """Derive every decision of the breakers, and every command that its ceiling ended, from the trace alone.
 
     Raises:
         RECORD_BROKEN: the record is not whole, so that decisions may be missing from it.
@@ -67,6 +68,7 @@ def recompute_run(directory: Path) -> RecomputedRun:
             build_settings(limits, thresholds),
             read=build_body_reader(paths.blobs),
         )
+    found += recompute_ceilings(iter_events(paths.trace), limits.command_seconds * 10**6)
     return RecomputedRun(
         directory=str(directory),
         holds=all(item.is_agreed for item in found),

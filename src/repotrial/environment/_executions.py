@@ -10,17 +10,18 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.digest import digest_bytes
+from repotrial._core.clock import SystemClock
+from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.files import write_atomic
 from repotrial._core.words import EndCause
 from repotrial.isolation import CommandResult, StreamCapture
-from repotrial.trace import ExitStatus
+from repotrial.trace import ExitStatus, ExitUnknown, NotStarted
 
 _KEPT_BYTES: Final = 64 * 1024
 _MOST_BYTES: Final = 64 * 1024**2
 
 
-Purpose: TypeAlias = Literal["provision", "set-up", "service", "control"]
+Purpose: TypeAlias = Literal["provision", "set-up", "service", "control", "obtain"]
 
 
 class HostExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -100,6 +101,34 @@ def build_execution(
         cpu_us=result.usage.cpu_us,
         stdout=stdout,
         stderr=stderr,
+    )
+
+
+def tell_obtained(
+    name: str, argv: tuple[str, ...], *, started_us: int, digest: Digest, size_bytes: int, problem: str = ""
+) -> None:
+    """Put on record that a file was fetched or unpacked: what was asked for, and what came of it (Q8).
+
+    Args:
+        name: What it is for.
+        argv: What was done, and with what; no program ran.
+        started_us: When it began.
+        digest: Of what came.
+        size_bytes: Its size.
+        problem: Why nothing came; empty if something did.
+    """
+    tell_execution(
+        HostExecution(
+            purpose="obtain",
+            name=name,
+            argv=argv,
+            cwd=".",
+            exit=NotStarted(reason=problem) if problem else ExitUnknown(reason="no program ran"),
+            started_at_us=started_us,
+            ended_at_us=SystemClock().now_us(),
+            stdout=StreamCapture(prefix=b"", digest=digest, length_bytes=size_bytes),
+            stderr=capture(b""),
+        )
     )
 
 

@@ -149,10 +149,11 @@ class Store:
             STORE_TAMPERED: it is there, but not as it was made.
         """
         home = self._home(kind, key)
-        if not home.is_dir():
-            return None
-        with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
-            return _load_verified(home, kind, key) if home.is_dir() else None
+        if home.is_dir():
+            with _lock(self._lock_path(kind, key), fcntl.LOCK_SH, wait_seconds=self._wait_seconds):
+                if home.is_dir():
+                    return _load_told(home, kind, key)
+        return None
 
     def make(self, kind: StoreKind, key: Digest, build: Build) -> StoreEntry:
         """Find an entry or make it; of several processes that ask at once, one makes it and the others wait.
@@ -163,13 +164,11 @@ class Store:
             STORE_UNUSABLE: the store cannot be written.
         """
         if (entry := self.find(kind, key)) is not None:
-            _tell_again(self._home(kind, key))
             return entry
         with _lock(self._lock_path(kind, key), fcntl.LOCK_EX, wait_seconds=self._wait_seconds) as lock:
             home = self._home(kind, key)
             if home.is_dir():
-                _tell_again(home)
-                return _load_verified(home, kind, key)
+                return _load_told(home, kind, key)
             _sweep(home.parent, _bare(key))
             return self._make(kind, key, build, lock=lock)
 
@@ -287,10 +286,11 @@ def _bare(key: Digest) -> str:
     return key.removeprefix("sha256:")
 
 
-def _tell_again(home: Path) -> None:
+def _load_told(home: Path, kind: StoreKind, key: Digest) -> StoreEntry:
     """What made an entry belongs to the record of every run that uses it."""
     for execution in load_executions(home / _EXECUTIONS) or ():
         tell_execution(execution)
+    return _load_verified(home, kind, key)
 
 
 # -- entries ---------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 from repotrial.policy._breaker_facts import BodyReader, CallFacts, Decision, read_call
 from repotrial.policy._breaker_guards import POLICY
 from repotrial.policy._breakers import BreakerState, Recomputed, decide, recompute_decisions
+from repotrial.policy._ceilings import COMMANDS, recompute_ceilings
 from repotrial.policy._deeds import check_deed, find_outside_writes
 from repotrial.policy._dependencies import (
     KnownNames,
@@ -39,6 +40,7 @@ from repotrial.policy._tools import load_tool_table, read_tool_use
 
 __all__ = [
     "BREAKER_RULES_UNKNOWN",
+    "COMMANDS",
     "POLICY",
     "THRESHOLDS_INVALID",
     "BodyReader",
@@ -77,6 +79,7 @@ __all__ = [
     "read_call",
     "read_thresholds",
     "read_tool_use",
+    "recompute_ceilings",
     "recompute_decisions",
     "split_change",
 ]

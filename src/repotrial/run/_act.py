@@ -93,7 +93,8 @@ def _hand_in(run: BoundRun, patch: bytes) -> bytes:
     )
     terminate_normally(run, "completed", "done", "the change was handed in")
     event = ref.seq if isinstance(ref, EventRef) else run.writer.last_seq
-    return tell_handed_in(run, restate_patch(run, patch), event=event)
+    restated = restate_patch(run, patch)
+    return tell_handed_in(run, restated, event=event, restated_from=patch if restated != patch else None)
 
 
 def _work(run: BoundRun, briefing: str, argv: tuple[str, ...], script: bytes | None) -> bytes:

@@ -33,13 +33,23 @@ def restate_patch(run: BoundRun, patch: bytes) -> bytes:
     return patch
 
 
-def tell_handed_in(run: BoundRun, patch: bytes, *, event: int | None) -> bytes:
-    """Put on record that this is the change, as it was handed in; None: as nothing was."""
+def tell_handed_in(
+    run: BoundRun, patch: bytes, *, event: int | None, restated_from: bytes | None = None
+) -> bytes:
+    """Put on record that this is the change, as it was handed in; None: as nothing was.
+
+    Args:
+        run: The run.
+        patch: The change.
+        event: The event with which it was handed in.
+        restated_from: What was handed in, where git wrote it anew.
+    """
     run.writer.append(
         ChangeTaken(
             patch_digest=digest_bytes(patch),
             patch_bytes=len(patch),
             handed_in=event,
+            restated_from=None if restated_from is None else digest_bytes(restated_from),
             left_out=TestIds.build([]),
         ),
         actor="harness",

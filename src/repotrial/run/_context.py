@@ -14,7 +14,17 @@ from repotrial.environment import Installation
 from repotrial.isolation import watch_servers
 from repotrial.run._books import RunBooks
 from repotrial.run._request import PlannedRun, RunSettings
-from repotrial.trace import CheckOutcome, Manifest, PhaseChanged, RunPaths, Termination, TraceWriter
+from repotrial.trace import (
+    CheckOutcome,
+    Command,
+    ExitStatus,
+    Manifest,
+    PhaseChanged,
+    RunPaths,
+    Termination,
+    TraceWriter,
+    WatchedCommand,
+)
 
 PHASES: Final[tuple[LifecyclePhase, ...]] = ("bind", "set-up", "brief", "act", "accept", "seal")
 PHASE_ORDER = ErrorCode(
@@ -98,6 +108,13 @@ class BoundRun:
     books: RunBooks
     check_servers: Callable[[], None] = field(default_factory=watch_servers)
     """Raises if a process that sandboxes depend on was lost since the run began: never the agent's doing."""
+
+    watched: list[WatchedCommand] = field(default_factory=list)
+    """What ran since the monitors of this sandbox began to watch (S12)."""
+
+    def note_watched(self, argv: tuple[str, ...], exit_status: ExitStatus, *, cwd: str) -> None:
+        """A command of the harness's own has ended under their eyes."""
+        self.watched.append(WatchedCommand(command=Command(argv=argv, cwd=cwd), exit=exit_status))
 
     @property
     def agent_seed(self) -> dict[str, str]:

@@ -118,7 +118,9 @@ def _bind(facts: RunFacts, plan: PlannedRun, installation: Installation) -> RunF
             },
         ),
         workspace=PreparedWorkspace(
-            digest=installation.base.label.prepared_digest, files=installation.base.label.file_count
+            digest=installation.base.label.prepared_digest,
+            files=installation.base.label.file_count,
+            outputs=installation.base.outputs_digest,
         ),
         locale=_find_variable(plan.loaded, "LANG"),
         time_zone=_find_variable(plan.loaded, "TZ"),

@@ -107,7 +107,9 @@ def work_with_model(run: BoundRun, briefing: str, agent: ModelAgent) -> bytes:
         watch = _Watch(
             mutations=MutationLog(run.writer, place.workspace),
             budget=budget,
-            dialogue=Dialogue(run.writer, SystemClock()),
+            dialogue=Dialogue(
+                run.writer, SystemClock(), context_tokens=agent.adapter.adapter.caps.context_tokens
+            ),
             provider=_open_provider_watch(run, agent, access, stack),
         )
         result, switch = _execute(run, place, access, key, watch)

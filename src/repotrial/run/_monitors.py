@@ -25,16 +25,15 @@ def watch_acting(run: BoundRun) -> Iterator[None]:
         *(_OF_MODEL if isinstance(run.plan.agent, ModelAgent) else ()),
     )
     states = {name: idle or _find_blindness(run, name) for name in names}
-    report = MonitorDesk(run.writer, "act", None, states)
+    report = MonitorDesk(run.writer, "act", None, states, run.watched)
     yield
     report.end()
 
 
 def watch_check(run: BoundRun, check_id: str) -> MonitorDesk:
     """The monitors of one sandbox of a check."""
-    return MonitorDesk(
-        run.writer, "accept", check_id, {name: _find_blindness(run, name) for name in _OF_SANDBOX}
-    )
+    states = {name: _find_blindness(run, name) for name in _OF_SANDBOX}
+    return MonitorDesk(run.writer, "accept", check_id, states, run.watched)
 
 
 def _find_idle(run: BoundRun) -> str:

@@ -15,6 +15,7 @@ def record_program(
 ) -> None:
     """The agent's own program as an event: what it was started with, how it ended, what it printed (P14)."""
     writer = run.writer
+    run.note_watched(argv, result.exit, cwd=".")
     writer.append(
         ToolInvocation(
             tool=run.plan.agent.name,

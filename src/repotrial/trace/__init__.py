@@ -86,6 +86,8 @@ from repotrial.trace._payloads.checks import (
     TwinCount,
 )
 from repotrial.trace._payloads.common import (
+    ChangedEntry,
+    ChangedPaths,
     Command,
     EventPayload,
     Exited,
@@ -126,13 +128,13 @@ from repotrial.trace._payloads.course import (
     TraceTruncated,
 )
 from repotrial.trace._payloads.harness import (
-    ChangedEntry,
     ChangeTaken,
     DrawRevealed,
     HarnessExecution,
     ManifestBound,
     MonitorReport,
     MonitorState,
+    WatchedCommand,
 )
 from repotrial.trace._payloads.programs import (
     BlindSpot,
@@ -185,6 +187,7 @@ __all__ = [
     "ByTool",
     "ChangeTaken",
     "ChangedEntry",
+    "ChangedPaths",
     "CheckEntryPoint",
     "CheckOutcome",
     "Command",
@@ -305,6 +308,7 @@ __all__ = [
     "TraceWriter",
     "TwinCount",
     "UnrecordedContent",
+    "WatchedCommand",
     "WitnessCounts",
     "WitnessReport",
     "WorkspaceMutation",

@@ -87,7 +87,7 @@ def iter_completeness_problems(
     for event in islice(iter_events(paths.trace, allow_torn_tail=True), verified_count):
         yield from walk.check_event(event)
         if isinstance(event.payload, RunOpened) and event.payload.completeness_rules > 1:
-            demands = Demands()
+            demands = Demands(event.payload.completeness_rules)
         if demands is not None:
             yield from (build_finding(text, seq=event.seq) for text in demands.take(event))
     if not walk.has_termination:

@@ -13,6 +13,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.digest import Digest, digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import LifecyclePhase
+from repotrial.trace._demands_programs import ProgramDemands
 from repotrial.trace._event import Event
 from repotrial.trace._files import open_regular
 from repotrial.trace._manifest import Manifest
@@ -50,10 +51,19 @@ from repotrial.trace._rundir import RunPaths
 _OF_AGENT: frozenset[LifecyclePhase] = frozenset({"act"})
 
 
-class Demands:
-    """Walks the events once, then says what is missing."""
+WITNESSED = 3
+"""From these rules on, programs, witnesses and what was handed in are demanded as well."""
 
-    def __init__(self) -> None:
+
+class Demands:
+    """Walks the events once, then says what is missing.
+
+    Args:
+        rules: Which the record undertakes to meet.
+    """
+
+    def __init__(self, rules: int) -> None:
+        self._programs = ProgramDemands() if rules >= WITNESSED else None
         self._counts: Counter[str] = Counter()
         self._phases: set[LifecyclePhase] = set()
         self._net = NetChange()
@@ -68,7 +78,8 @@ class Demands:
         self._ended: set[LifecyclePhase] = set()
         self._has_watched_agent = False
         self._prompts: set[int] = set()
-        self._tools: set[int] = set()
+        self._tools: dict[int, Digest] = {}
+        """By event: digest of what it was called with."""
         self._interventions: set[int] = set()
         self._alerts: set[int] = set()
         self._decisions: set[int] = set()
@@ -79,6 +90,9 @@ class Demands:
     def take(self, event: Event) -> Iterator[str]:
         """One event; what it shows to be missing before it."""
         self._counts[event.type] += 1
+        if self._programs is not None:
+            missing = self._programs.take(event)
+            yield from missing if not self._is_truncated else ()
         match event.payload:
             case PhaseChanged(phase=phase):
                 self._phases.add(phase)
@@ -112,8 +126,8 @@ class Demands:
                 self._open_endings += 1 if isinstance(basis, OnAlert) else 0
             case OperatorDecision():
                 self._decisions.add(event.seq)
-            case ToolInvocation():
-                self._tools.add(event.seq)
+            case ToolInvocation(arguments=arguments):
+                self._tools[event.seq] = arguments.digest
             case Prompt() | Response() as said:
                 yield from self._take_dialogue(said, event.seq)
             case Termination() as termination:
@@ -131,6 +145,8 @@ class Demands:
             yield f"expected event {said.prompt} to be the prompt that this response answers, found none"
 
     def _take_report(self, report: MonitorReport, seq: int) -> Iterator[str]:
+        if self._programs is not None:
+            self._seen[_WITNESSES] = self._programs.reports[report.phase]
         if report.moment == "start":
             self._starts[seq] = self._seen.copy()
             return
@@ -139,6 +155,9 @@ class Demands:
             yield "expected monitor-report at the start of what monitors report the end of, found none"
             return
         self._ended.add(report.phase)
+        is_seen = self._programs is None or self._seen[_WITNESSES] > before[_WITNESSES]
+        if not is_seen and any(state.watches and state.monitor == _CALLS for state in report.monitors):
+            yield f"expected witness-report at the start and the end of {report.phase}, found none"
         if report.check_id is not None:
             self._watched[report.check_id] += 1
         for state in report.monitors:
@@ -195,6 +214,8 @@ class Demands:
                 yield f"expected one patch-application event, found {found}"
             for check_id in sorted(self._drawn - self._revealed):
                 yield f"check {check_id}: expected draw-revealed after its twins, found none"
+        if self._programs is not None:
+            yield from self._programs.iter_missing(is_truncated=self._is_truncated)
         if self._starts:
             yield "expected monitor-report at the end of what monitors began to watch, found none"
 
@@ -229,6 +250,13 @@ class Demands:
             if not self._counts[kind]:
                 yield f"expected {kind} events of the tokens that were consumed, found none"
 
+    def _compare_handed_in(self, taken: ChangeTaken, seq: int) -> Iterator[str]:
+        given = self._tools.get(seq)
+        if given is None:
+            yield f"expected event {seq} to be the tool-invocation that handed it in, found none"
+        elif self._programs is not None and given != (taken.restated_from or taken.patch_digest):
+            yield f"event {seq}: expected the change that was taken to be what was handed in, found another"
+
     def _iter_missing_of_change(self, paths: RunPaths, *, is_gone: bool) -> Iterator[str]:
         if len(self._taken) != 1:
             yield f"expected one change-taken event, found {len(self._taken)}"
@@ -241,10 +269,15 @@ class Demands:
             return
         if found != taken.patch_digest:
             yield f"{paths.change.name}: expected {taken.patch_digest} as in change-taken, found {found}"
-        if taken.handed_in is not None and taken.handed_in not in self._tools:
-            yield f"expected event {taken.handed_in} to be the tool-invocation that handed it in, found none"
+        if taken.handed_in is not None:
+            yield from self._compare_handed_in(taken, taken.handed_in)
         if taken.handed_in is None:
             yield from (f"workspace-mutation: {text}" for text in self._net.iter_differences(taken))
+
+
+_WITNESSES = "witness-report"
+_CALLS = "system-calls"
+"""The monitor that is told by what witnesses programs, too."""
 
 
 def _digest_change(paths: RunPaths, taken: ChangeTaken) -> Digest:

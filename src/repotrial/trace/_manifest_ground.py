@@ -153,10 +153,19 @@ class ConfigurationFiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unkno
     """Declared to be absent, and seen to be."""
 
 
-class PreparedWorkspace(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PreparedWorkspace(
+    # Left out where there is none: manifests of other runs stay what they were.
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    forbid_unknown_fields=True,
+    omit_defaults=True,
+):
     """W: the tree as every phase finds it."""
 
     digest: Digest | Unknown
     """Over paths, modes and contents after Setup, the one commit of the history included."""
     files: Count | Unknown
     """How many files it has."""
+    outputs: Digest | None = None
+    """Over paths, modes and contents of all that Setup keeps outside of the tree; absent if nothing."""

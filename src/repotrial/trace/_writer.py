@@ -183,6 +183,7 @@ class TraceWriter(Closing):
         *,
         form: TextFormat = "natural-language",
         event: int | None = None,
+        offset_bytes: int | None = None,
     ) -> EventRef:
         """Record what a monitor found, with the text that it found it in.
 
@@ -191,11 +192,13 @@ class TraceWriter(Closing):
             text: What triggered it; None if a measure did.
             form: What kind of text that is.
             event: Where the text stands; the last event if left out.
+            offset_bytes: Where in that event's body; None if it is no part of one.
         """
         if text is not None:
             data = text.encode("utf-8", "backslashreplace") if isinstance(text, str) else text
             body = self.body(data, of=MonitorAlert)
-            segment = Segment(format=form, body=body, event=self.last_seq if event is None else event)
+            place = self.last_seq if event is None else event
+            segment = Segment(format=form, body=body, event=place, offset_bytes=offset_bytes)
             alert = msgspec.structs.replace(alert, segment=segment)
         self.tally[alert.monitor] += 1
         return self.append(alert, actor="monitor")

@@ -12,11 +12,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from repotrial.environment import ContractSandbox
+from repotrial.policy import COMMANDS
 from repotrial.syscalls import EndRecord, StartRecord
 from repotrial.trace import EndCommand, Intervention, MonitorAlert, OnAlert, Signal, TraceWriter
 from repotrial.witness._log import ProgramLog
 
-MONITOR: Final = "commands"
 _PAUSED_SECONDS: Final = 0.2
 _SECOND_US: Final = 1_000_000
 
@@ -117,7 +117,7 @@ class CommandCeiling:
         wall_us = round((time.monotonic() - running.since) * _SECOND_US)
         alert = self._writer.append(
             MonitorAlert(
-                monitor=MONITOR,
+                monitor=COMMANDS,
                 rule="command-ceiling",
                 severity="warning",
                 phase="act",

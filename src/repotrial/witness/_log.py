@@ -85,6 +85,7 @@ class ProgramLog:
         self._services: set[int] = set()
         """Later ones that descend from what was there before the agent."""
         self._count = self._roots = self._deeds = 0
+        self._told_count = self._told_ends = 0
         self._folds = FoldedStarts()
         self._ceilings: dict[int, int] = {}
 
@@ -132,6 +133,7 @@ class ProgramLog:
             self._folds.start(start)
             return None
         self._told[record.number] = command
+        self._told_count += 1
         reference = self._append(start)
         return reference.seq if isinstance(reference, EventRef) else None
 
@@ -152,6 +154,7 @@ class ProgramLog:
             cpu_us=record.cpu_us,
             cpu_is_lower_bound=record.cpu_is_lower_bound,
         )
+        self._told_ends += 1
         self._append(end)
 
     def end_at_ceiling(self, command: int, ceiling_us: int) -> None:
@@ -176,6 +179,8 @@ class ProgramLog:
                     started=facts.started,
                     ended=facts.ended,
                     folded=self._folds.started,
+                    told=self._told_count,
+                    told_ends=self._told_ends,
                     unconfirmed=facts.unconfirmed,
                     failed_tries=facts.failed_tries,
                     unknown_exits=facts.unknown_exits,

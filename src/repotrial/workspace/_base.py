@@ -223,6 +223,14 @@ class Base(Closing):
         self._lock: int | None = lock
 
     @cached_property
+    def outputs_digest(self) -> Digest | None:
+        """Over everything that Setup keeps outside of the tree; None if nothing."""
+        if not self.outputs.is_dir():
+            return None
+        found = summarize_tree(self.outputs, limits=UNBOUNDED)
+        return found.digest if found.file_count else None
+
+    @cached_property
     def tracked(self) -> frozenset[bytes]:
         """Paths of the snapshot."""
         return frozenset(parse_paths((self._entry / "tracked").read_bytes()))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from repotrial._core.closing import Closing
-from repotrial.trace import FileChange
+from repotrial.trace import FileChange, PathEntry
 from repotrial.workspace._base import Base
 from repotrial.workspace._delta import ContentSink, Restoration, build_delta, build_restoration
 from repotrial.workspace._mark import NOTHING_SEEN, BaseView, Mark, take_mark
@@ -83,6 +83,20 @@ class Workspace(Closing):
         return build_delta(
             before, after, view=self._view, contents=self._place.contents, sink=sink, limits=self._limits
         )
+
+    def list_changed(
+        self, before: Mark, after: Mark
+    ) -> list[tuple[bytes, PathEntry | None, PathEntry | None]]:
+        """Paths that differ between two marks, each as it was and as it is, in byte order."""
+        found = []
+        for path in sorted(before.entries.keys() | after.entries.keys()):
+            old, new = (
+                mark.entries[path] if path in mark.entries else self._view.find_entry(path)
+                for mark in (before, after)
+            )
+            if old != new:
+                found.append((path, old, new))
+        return found
 
     def build_restoration(self, now: Mark, then: Mark) -> Restoration:
         """The way from one mark back to another."""

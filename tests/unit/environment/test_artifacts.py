@@ -15,9 +15,10 @@ import pytest
 
 from repotrial._core.digest import digest_bytes
 from repotrial.contract import Artifact
-from repotrial.environment import Store
+from repotrial.environment import HostExecution, Store, telling
 from repotrial.environment._installation._artifacts import download, open_artifact
 from repotrial.gateway import RunAuthority
+from repotrial.trace import NotStarted
 from support.errors import raises_code
 
 LOOPBACK = "127.0.0.1"
@@ -106,11 +107,18 @@ def test_an_artifact_is_downloaded_once_and_needs_no_network_ever_after(
 ) -> None:
     store = Store(tmp_path / "store")
     artifact = _build(f"{origin.address}/elsewhere", DATA)
-    first = open_artifact(artifact, directory=tmp_path, store=store, variables=origin.variables)
+    told: list[HostExecution] = []
+    with telling(told.append):
+        first = open_artifact(artifact, directory=tmp_path, store=store, variables=origin.variables)
     assert (first.path / "content").read_bytes() == DATA
+    (fetched,) = told
+    assert (fetched.purpose, fetched.argv) == ("obtain", ("GET", f"https://{LOOPBACK}/elsewhere"))
+    assert (fetched.stdout.digest, fetched.stdout.length_bytes) == (digest_bytes(DATA), len(DATA))
     assert _list_downloads(first.path) == []
     assert origin.asked == ["/elsewhere", "/tool"]
-    again = open_artifact(artifact, directory=tmp_path, store=store, variables={})
+    with telling(told.append):
+        again = open_artifact(artifact, directory=tmp_path, store=store, variables={})
+    assert told == [fetched, fetched], "what is found is told with the record of how it came"
     assert (again.path, again.is_new) == (first.path, False)
     assert len(origin.asked) == 2
 
@@ -161,6 +169,16 @@ def test_a_server_that_nobody_vouches_for_is_not_believed(tmp_path: Path, origin
             variables={**origin.variables, "SSL_CERT_FILE": str(stranger)},
         )
     assert origin.asked == []
+
+
+def test_a_download_that_failed_is_on_record(tmp_path: Path, origin: Origin) -> None:
+    told: list[HostExecution] = []
+    artifact = _build(f"{origin.address}/gone", DATA)
+    with telling(told.append), raises_code("artifact-unreachable"):
+        open_artifact(artifact, directory=tmp_path, store=Store(tmp_path / "s"), variables=origin.variables)
+    (tried,) = told
+    assert isinstance(tried.exit, NotStarted)
+    assert "status 404" in tried.exit.reason
 
 
 def test_what_cannot_be_had_is_refused_without_telling_the_query(tmp_path: Path, origin: Origin) -> None:

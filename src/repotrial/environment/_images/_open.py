@@ -8,9 +8,11 @@ from pathlib import Path
 
 import msgspec
 
+from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest
 from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.contract import DockerArchive, ImageArchive, ImageLayout, ImageReference
+from repotrial.environment._executions import tell_obtained
 from repotrial.environment._images._blobs import (
     DEFAULT_LIMITS,
     BlobSource,
@@ -97,7 +99,7 @@ def open_image(
     else:
         verify_oci(source, path)
         selected = select_image(source, digest=image.digest, wanted=machine_platform(), limits=limits)
-    return _unpack(source, selected, store=store, limits=limits)
+    return _unpack(source, selected, path, store=store, limits=limits)
 
 
 def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
@@ -125,9 +127,10 @@ def _find_reference(image: ImageReference, store: Store) -> UnpackedImage:
 
 
 def _unpack(
-    source: BlobSource, selected: SelectedImage, *, store: Store, limits: ImageLimits
+    source: BlobSource, selected: SelectedImage, path: Path, *, store: Store, limits: ImageLimits
 ) -> UnpackedImage:
     def build(tree: Path, _lock: int) -> Facts:
+        started_us = SystemClock().now_us()
         rootfs = RootFs(tree)
         with contextlib.closing(rootfs):
             writer = LayerWriter(rootfs, limits)
@@ -136,6 +139,13 @@ def _unpack(
                     blob = DigestStream(stream, digest=layer.digest, size_bytes=layer.size_bytes)
                     writer.write(blob, media_type=layer.media_type, layer_digest=layer.plain_digest)
             _add_mount_points(rootfs)
+        tell_obtained(
+            "image",
+            ("unpack", path.name),
+            started_us=started_us,
+            digest=selected.digest,
+            size_bytes=sum(layer.size_bytes or 0 for layer in selected.layers),
+        )
         return _build_facts(selected, writer)
 
     return _describe(store.make(StoreKind.IMAGE, selected.digest, build))

@@ -19,9 +19,11 @@ from typing import IO, Final
 from urllib.parse import urlsplit
 
 from repotrial._core.canonical import canonical_digest
-from repotrial._core.digest import Digest
-from repotrial._core.errors import ContractError, ErrorCode, MachineError
+from repotrial._core.clock import SystemClock
+from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import ContractError, ErrorCode, MachineError, RepoTrialError
 from repotrial.contract import ArchiveRepository, Artifact
+from repotrial.environment._executions import tell_obtained
 from repotrial.environment._store import Facts, Store, StoreEntry, StoreKind
 from repotrial.isolation import Bind
 from repotrial.source import materialize_snapshot
@@ -209,17 +211,51 @@ def open_artifact(
     def build(tree: Path, _lock: int) -> Facts:
         # Beside the tree: it goes with it if anything fails.
         source = path or tree.parent / _name_download(artifact)
+        started_us = SystemClock().now_us()
         if is_far:
-            _verify(artifact, download(artifact.source, source, variables=variables))
+            _fetch(artifact, source, variables)
         if artifact.unpack == "none":
             _copy(artifact, source, tree / _CONTENT)
         else:
             _unpack(artifact, source, tree)
-        if is_far:
+        if not is_far:
+            _tell(artifact, ("copy", artifact.source), started_us, size_bytes=source.stat().st_size)
+        else:
             source.unlink()
         return {"digest": artifact.digest, "unpack": artifact.unpack}
 
     return store.make(StoreKind.ARTIFACT, key, build)
+
+
+def _fetch(artifact: Artifact, target: Path, variables: Mapping[str, str]) -> None:
+    """Download it and hold it against its digest; either way that is on record."""
+    started_us, request = SystemClock().now_us(), ("GET", _render(artifact.source))
+    try:
+        found = download(artifact.source, target, variables=variables)
+    except RepoTrialError as error:
+        _tell(artifact, request, started_us, problem=error.message)
+        raise
+    tell_obtained(
+        f"artifact {artifact.id}",
+        request,
+        started_us=started_us,
+        digest=found,
+        size_bytes=target.stat().st_size,
+    )
+    _verify(artifact, found)
+
+
+def _tell(
+    artifact: Artifact, done: tuple[str, ...], started_us: int, *, size_bytes: int = 0, problem: str = ""
+) -> None:
+    tell_obtained(
+        f"artifact {artifact.id}",
+        done,
+        started_us=started_us,
+        digest=digest_bytes(b"") if problem else artifact.digest,
+        size_bytes=size_bytes,
+        problem=problem,
+    )
 
 
 def build_artifact_bind(artifact: Artifact, entry: StoreEntry) -> Bind:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
+
 from repotrial._core.clock import SystemClock
 from repotrial._core.closing import Closing
 from repotrial._core.display import escape_unprintable
@@ -205,15 +207,21 @@ def _initialize(service: Service, script: str, sandbox: Sandbox) -> None:
 
 
 def _await_ready(running: _RunningService, sandbox: Sandbox) -> bool:
-    readiness = running.service.readiness
-    deadline = time.monotonic() + readiness.timeout_seconds
+    service = running.service
+    deadline = time.monotonic() + service.readiness.timeout_seconds
+    attempt, started_us, tries = _build_try(service), SystemClock().now_us(), 0
     while not running.has_ended:
-        if sandbox.run(_build_try(running.service)).exit == Exited(code=0):
+        result, tries = sandbox.run(attempt), tries + 1
+        is_ready = result.exit == Exited(code=0)
+        if is_ready or time.monotonic() >= deadline:
+            name = f"{service.id}: {'ready' if is_ready else 'not ready'} at try {tries}"
+            told = build_execution("service", name, attempt.argv, result, started_us=started_us)
+            ended_us = max(started_us, SystemClock().now_us())
+            ceiling_us = service.readiness.timeout_seconds * 1_000_000
+            tell_execution(msgspec.structs.replace(told, ended_at_us=ended_us, ceiling_us=ceiling_us))
             # What answers is this service only while this service runs.
-            return not running.has_ended
-        if time.monotonic() >= deadline:
-            return False
-        running.wait(readiness.interval_ms / 1000)
+            return is_ready and not running.has_ended
+        running.wait(service.readiness.interval_ms / 1000)
     return False
 
 

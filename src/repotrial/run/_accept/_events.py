@@ -155,7 +155,8 @@ def _build_runners(
 ) -> tuple[RunnerExecution, ...]:
     """Each command with all that it printed where it is judged by that, else with the beginning."""
     found = []
-    for record, (result, started_us, ceiling_us) in zip(execution.records, execution.results, strict=True):
+    for record, timed in zip(execution.records, execution.results, strict=True):
+        result, started_us = timed.result, timed.started_us
         stdout = (
             partial(build_output, log_bytes=RESULT_BYTES) if prints_results(record.runner) else build_output
         )
@@ -165,12 +166,13 @@ def _build_runners(
                 ended_at_us=started_us + result.usage.wall_us,
                 cpu_us=result.usage.cpu_us,
                 peak_memory_bytes=result.usage.peak_memory_bytes,
-                ceiling_us=ceiling_us,
+                ceiling_us=timed.ceiling_us,
                 command=Command(argv=("/bin/sh", "-c", record.runner.run), cwd=record.runner.cwd),
                 exit=result.exit,
                 cause=result.cause,
                 stdout=stdout(writer, result.stdout, of=of),
                 stderr=build_output(writer, result.stderr, of=of),
+                changed=timed.changed,
             )
         )
     return tuple(found)

@@ -36,6 +36,7 @@ from repotrial.judging import (
     mix_in_negatives,
 )
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
+from repotrial.run._accept._changed import ChangeWatch
 from repotrial.run._accept._oracle import list_oracle_files, place_files
 from repotrial.run._accept._prepared import (
     Prepared,
@@ -47,6 +48,7 @@ from repotrial.run._accept._prepared import (
 )
 from repotrial.run._books import CHECK_SECONDS
 from repotrial.run._context import BoundRun
+from repotrial.trace import ChangedPaths
 from repotrial.workspace import Workspace
 
 RESULT_BYTES: Final = 64 * 2**20
@@ -69,6 +71,7 @@ class TimedResult(NamedTuple):
     result: CommandResult
     started_us: int
     ceiling_us: int
+    changed: ChangedPaths
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -227,8 +230,9 @@ class Executor:
         """How each command ended, and what lies in the results directory afterwards."""
         sandbox = prepared.open_sandbox(self.run, check, files)
         ended: list[tuple[Runner, TimedResult]] = []
+        tree = ChangeWatch(prepared.workspace)
         for runner in check.all_runners:
-            ended.append((runner, self._run_one(check, runner, sandbox)))
+            ended.append((runner, self._run_one(check, runner, sandbox, tree)))
             if ended[-1][1].result.cause == "sandbox-lost":
                 break  # the candidate's doing, as like as not: it must not become a fault of the harness
         self.run.check_servers()
@@ -236,7 +240,7 @@ class Executor:
         # Only now: nothing that the candidate started is alive to rewrite what is read.
         return ended, read_leftovers(prepared.results.path)
 
-    def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox) -> TimedResult:
+    def _run_one(self, check: Check, runner: Runner, sandbox: Sandbox, tree: ChangeWatch) -> TimedResult:
         seconds = check.timeout_seconds or CHECK_SECONDS
         started_us = SystemClock().now_us()
         result = sandbox.run(
@@ -249,7 +253,8 @@ class Executor:
                 output_bytes=self.run.plan.loaded.contract.limits.output_mb * 2**20,
             )
         )
-        return TimedResult(result, started_us, seconds * 10**6)
+        self.run.note_watched(("/bin/sh", "-c", runner.run), result.exit, cwd=runner.cwd)
+        return TimedResult(result, started_us, seconds * 10**6, tree.take())
 
     def _judge(
         self, check: Check, variant: Variant, chosen: Draw, records: tuple[RunnerRecord, ...]

@@ -25,7 +25,7 @@ _MOST_CHANGES: Final = 200
 """Later ones are in the prompts only; an alert says so. An agent can change its mind without end."""
 
 _NOT_SET: Final = Unknown(reason="the request does not set it: the provider's default")
-_NO_CONTEXT: Final = Unknown(reason="no wire format carries it")
+_NO_CONTEXT: Final = Unknown(reason="no wire format carries it, and the adapter states none")
 _NO_NAME: Final = Unknown(reason="the answer names none")
 
 
@@ -47,8 +47,9 @@ class _Seen(msgspec.Struct, frozen=True, kw_only=True):
 class ConfigurationLog:
     """Compares each request with the one before it in its conversation. Used by one thread at a time."""
 
-    def __init__(self, writer: TraceWriter) -> None:
+    def __init__(self, writer: TraceWriter, *, context_tokens: int | None) -> None:
         self._writer = writer
+        self._context_tokens = context_tokens
         self._seen: dict[str, _Seen] = {}
         self._told: dict[str, AgentConfiguration] = {}
         self._changes = 0
@@ -71,11 +72,11 @@ class ConfigurationLog:
         self, opened: OpenSettings, answering: str | None, *, prompt: int | None, response: int | None
     ) -> None:
         """Put a configuration on record that this conversation did not have before."""
-        found = _build(opened, answering)
+        found = self._build(opened, answering)
         told = self._told.get(opened.conversation)
         if told == found:
             return
-        if told is not None and answering is None and told == _build(opened, _known(told)):
+        if told is not None and answering is None and told == self._build(opened, _known(told)):
             return  # an answer that broke off names no model, and changes nothing
         self._told[opened.conversation] = found
         if told is not None:
@@ -86,6 +87,9 @@ class ConfigurationLog:
                 return
         placed = msgspec.structs.replace(found, prompt=prompt, response=response)
         self._writer.append(placed, actor="harness")
+
+    def _build(self, opened: OpenSettings, answering: str | None) -> AgentConfiguration:
+        return _build(opened, answering, self._context_tokens)
 
     def _announce_end(self) -> None:
         alert = MonitorAlert(
@@ -98,7 +102,7 @@ def _list_setting(request: WireRequest) -> list[bytes]:
     return [message.data for message in request.messages if message.role in {"system", "developer"}]
 
 
-def _build(opened: OpenSettings, answering: str | None) -> AgentConfiguration:
+def _build(opened: OpenSettings, answering: str | None, context_tokens: int | None) -> AgentConfiguration:
     given = opened.settings
     return AgentConfiguration(
         conversation=opened.conversation,
@@ -110,7 +114,7 @@ def _build(opened: OpenSettings, answering: str | None) -> AgentConfiguration:
         temperature=given.temperature or _NOT_SET,
         effort=clean_name(given.effort) if given.effort else _NOT_SET,
         max_output_tokens=_NOT_SET if given.max_output_tokens is None else given.max_output_tokens,
-        context_tokens=_NO_CONTEXT,
+        context_tokens=context_tokens or _NO_CONTEXT,
         parameters=tuple(
             SamplingParameter(name=name, value=clean_name(value)) for name, value in given.parameters.items()
         ),

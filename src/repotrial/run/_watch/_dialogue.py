@@ -83,6 +83,8 @@ class OpenPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Its event; None if the byte budget dropped it."""
     tools: Mapping[str, bytes]
     """The schemas of the tools that it offers, by name."""
+    last_message: bytes = b""
+    """What is answered."""
     settings: OpenSettings | None = None
     """How the agent asks; None where it only asks how many tokens a request would take."""
 
@@ -129,11 +131,11 @@ class _Thread:
 class Dialogue:
     """Records what an agent and its models say. Used by one thread at a time."""
 
-    def __init__(self, writer: TraceWriter, clock: Clock) -> None:
+    def __init__(self, writer: TraceWriter, clock: Clock, *, context_tokens: int | None = None) -> None:
         self._writer = writer
         self._clock = clock
         self._threads: dict[str, _Thread] = {}
-        self._configurations = ConfigurationLog(writer)
+        self._configurations = ConfigurationLog(writer, context_tokens=context_tokens)
         self.calls: list[GatewayCall] = []
         """Tools that models asked for, in order."""
         self.usage: list[ResponseUsage] = []
@@ -163,6 +165,7 @@ class Dialogue:
             model=request.model,
             seq=ref.seq if isinstance(ref, EventRef) else None,
             tools=request.tools,
+            last_message=request.messages[-1].data if request.messages else b"",
             settings=None if request.is_count_only else self._configurations.read(thread.name, request),
         )
 

@@ -15,7 +15,7 @@ from repotrial.run._watch._hosted import HostedRules
 from repotrial.run._watch._stages import StageController
 from repotrial.trace import MonitorAlert, Signal, TraceWriter
 from repotrial.wire import Refusal, WireAnswer
-from repotrial.witness import FindingLog
+from repotrial.witness import FindingLog, Said
 
 _MONITOR: Final = "gateway"
 _EACH: Final = 100
@@ -88,12 +88,12 @@ class AnswerInspector:
         self._findings = FindingLog(writer)
         self._places = places
 
-    def inspect(self, answer: WireAnswer, place: int | None) -> None:
+    def inspect(self, answer: WireAnswer, place: int | None, said: Said) -> None:
         """Raise alerts for what it says: prose, code and commands alike, each with its form (S10)."""
         event = self._writer.last_seq if place is None else place
         for text, where in _iter_texts(answer):
             for finding in check_text(text, where=where, places=self._places):
-                self._findings.record(finding, event)
+                self._findings.record(finding, event, said)
 
     def prepare(self, answer: WireAnswer, place: int | None, *, has_tools: bool) -> bool:
         """Grant the privileges that it needs; false where the sandbox would not.

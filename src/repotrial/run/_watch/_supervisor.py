@@ -37,6 +37,7 @@ from repotrial.run._watch._metering import ExchangeMeter
 from repotrial.run._watch._mutations import MutationLog
 from repotrial.trace import ByTool, MonitorAlert, Signal, TraceWriter
 from repotrial.wire import Refusal, WireRequest
+from repotrial.witness import Said
 
 Parameters = ParamSpec("Parameters")
 Value = TypeVar("Value")
@@ -162,7 +163,8 @@ class RunSupervisor:
         """Look at what a recorded answer says and asks for, before it goes on."""
         answer = end.answer
         assert answer is not None
-        self._inspector.inspect(answer, place)
+        said = Said(end.body, prompt.last_message, prompt.seq)
+        self._inspector.inspect(answer, place, said)
         hosted = self._inspector.hosted.check_answer(answer, place)
         exhausted = self._budget.add("tool-calls", len(answer.calls) + len(answer.hosted))
         if exhausted is not None:

@@ -67,7 +67,7 @@ class AgentConfiguration(EventPayload, frozen=True, kw_only=True):
     max_output_tokens: Count | Unknown
     """The request's bound on its answers."""
     context_tokens: Count | Unknown
-    """The agent's bound on its requests."""
+    """The agent's bound on its requests, as its adapter sets it: no wire format carries it."""
     parameters: tuple[SamplingParameter, ...]
     """All that the request sets beside, by name."""
     tools: tuple[OfferedTool, ...]

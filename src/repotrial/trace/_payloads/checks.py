@@ -14,6 +14,7 @@ from repotrial._core.words import EndCause, ErrorReason, Gate, JudgedTree
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._payloads.common import (
     Alternative,
+    ChangedPaths,
     Command,
     EventPayload,
     ExitStatus,
@@ -150,6 +151,8 @@ class RunnerExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """What it printed."""
     stderr: Output
     """What it printed as errors."""
+    changed: ChangedPaths | None = None
+    """What of the tree it changed (C5); null where that was not looked at."""
 
 
 class PatchApplication(_Execution, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from typing import Annotated, ClassVar, Final, TypeAlias
 import msgspec
 
 from repotrial._core.canonical import Count, DecimalText, SafeInt
+from repotrial._core.digest import Digest
 from repotrial._core.errors import EvidenceError
 from repotrial.trace._blobs import BLOB_CORRUPT, BlobRef, BlobStore
 from repotrial.trace._body import BODY_OMITTED, BODY_WITHDRAWN, BlobBody, Body, BodyDigest
@@ -94,6 +95,28 @@ class Command(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """Program and arguments; a shell line is `["sh", "-c", …]`."""
     cwd: str
     """Working directory, relative to the workspace where it lies inside."""
+
+
+class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """One path of a change, by its content before and after."""
+
+    path: Name
+    """Relative to the workspace."""
+    before: Digest | None
+    """Of the content, or of a link's target; null where there was nothing."""
+    after: Digest | None
+    """The same after the change; null where nothing is left."""
+
+
+class ChangedPaths(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """Files and links that a command changed: complete in number and digest, bounded in length."""
+
+    entries: tuple[ChangedEntry, ...]
+    """The first of them, in order."""
+    count: Count
+    """How many there are."""
+    digest: Digest
+    """Over all of them."""
 
 
 class KeptStream(msgspec.Struct, frozen=True, kw_only=True):

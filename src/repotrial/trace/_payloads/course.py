@@ -164,6 +164,8 @@ class MonitorAlert(EventPayload, frozen=True, kw_only=True):
     """The values from which the alert can be computed again (P19)."""
     segment: Segment | None = None
     """The text that triggered it; null if a measure did."""
+    prompt: Segment | None = None
+    """The beginning of the message that the text answers, where a model said it (S10); null else."""
     evidence: tuple[EventSeq, ...] = ()
     """Events that it rests on."""
 

@@ -12,6 +12,7 @@ from repotrial._core.words import EndCause, JudgedTree, LifecyclePhase
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.checks import TestIds
 from repotrial.trace._payloads.common import (
+    ChangedEntry,
     Command,
     EventPayload,
     EventSeq,
@@ -36,12 +37,13 @@ class ManifestBound(HarnessPayload, frozen=True, kw_only=True):
 
 
 class HarnessExecution(HarnessPayload, frozen=True, kw_only=True):
-    """A program that the harness started for a run: provisioning, a step of Setup, a service (Q8)."""
+    """What the harness did for a run: a program, a step of Setup, a service, a file fetched (Q8)."""
 
     event_type: ClassVar[str] = "harness-execution"
 
-    purpose: Literal["provision", "set-up", "service", "control"]
-    """What for; `control` is a look at whether the machine itself works."""
+    purpose: Literal["provision", "set-up", "service", "control", "obtain"]
+    """What for; `control` is a look at whether the machine itself works, `obtain` a file that was fetched or
+    unpacked: no program ran, `command` says what was done, and `stdout` has digest and size of what came."""
     name: Name
     """The tool, the step or the service."""
     step: Count | None = None
@@ -81,6 +83,15 @@ class MonitorState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """How many of them it gave; null at the start."""
 
 
+class WatchedCommand(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
+    """A command that ran while monitors watched."""
+
+    command: Command
+    """What ran."""
+    exit: ExitStatus
+    """How it ended."""
+
+
 class MonitorReport(HarnessPayload, frozen=True, kw_only=True):
     """The monitors of one sandbox reported in: that they watch, and that they did to the end (Q5, S12)."""
 
@@ -93,20 +104,15 @@ class MonitorReport(HarnessPayload, frozen=True, kw_only=True):
     check_id: Name | None
     """The check whose sandbox it is; null for the agent's."""
     begun: EventSeq | None = None
-    """The report with which they began; null in that report itself."""
+    """The report with which they began; null in that report itself. Their alerts stand between the two."""
+    started_at_us: Instant | None = None
+    """When they began to watch; null at the start, and in earlier records."""
+    ended_at_us: Instant | None = None
+    """When they ended; null at the start, and in earlier records."""
+    commands: tuple[WatchedCommand, ...] = ()
+    """What the harness ran while they watched: the agent's program, the commands of the check."""
     monitors: tuple[MonitorState, ...]
     """Each of them."""
-
-
-class ChangedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):
-    """One path of a change, by its content before and after."""
-
-    path: Name
-    """Relative to the workspace."""
-    before: Digest | None
-    """Of the content, or of a link's target; null where there was nothing."""
-    after: Digest | None
-    """The same after the change; null where nothing is left."""
 
 
 class ChangeTaken(HarnessPayload, frozen=True, kw_only=True):
@@ -122,6 +128,8 @@ class ChangeTaken(HarnessPayload, frozen=True, kw_only=True):
     """The event with which it was handed in as it is; null if it was read from a workspace."""
     entries: tuple[ChangedEntry, ...] = ()
     """Its paths, the first of them; empty for a change that was handed in."""
+    restated_from: Digest | None = None
+    """Digest of what was handed in, where only git could read it and wrote it anew; else null."""
     entry_count: Count = 0
     """How many there are."""
     left_out: TestIds

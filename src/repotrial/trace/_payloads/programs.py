@@ -154,6 +154,10 @@ class WitnessCounts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     """Programs whose end was seen, folded ones included."""
     folded: Count = 0
     """Programs without events of their own."""
+    told: Count | None = None
+    """Programs with a `program-start` event; null in earlier records."""
+    told_ends: Count | None = None
+    """Programs with a `program-end` event; null in earlier records."""
     unconfirmed: Count = 0
     """Programs that may have started: the kernel was not seen to run them."""
     failed_tries: Count = 0

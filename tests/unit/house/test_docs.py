@@ -224,7 +224,6 @@ _PERSONS_ALLOWED = {
     "_summary.py": "a person who was paid",
     "_model_source.py": "a person who was paid",
     "_gates.py": "a reason in recorded verdicts",
-    "_prose_concepts.py": "words that rules look for",
 }
 
 

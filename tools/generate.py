@@ -17,7 +17,7 @@ from repotrial.authoring._codes import DRAFT_CODES
 from repotrial.cli._app import build_command
 from repotrial.contract._codes import PROBLEM_CODES
 from repotrial.contract._lint import iter_rules
-from repotrial.score._cause import CAUSE_RULES
+from repotrial.score._cause_rules import CAUSE_RULES
 from repotrial.score._taxonomy import ARTIFACTS, load_artifact
 from repotrial.trace import RunPaths, iter_payload_types
 from repotrial.trace._rundir import is_computed
@@ -60,8 +60,8 @@ def _fill(page: str, name: str, text: str) -> str:
 
 
 def render_causes() -> str:
-    rows = ((f"`{rule.cause}`", rule.evidence, rule.counts, rule.repeated) for rule in CAUSE_RULES)
-    return _table(("cause", "evidence", "how the attempt counts", "what is repeated"), rows)
+    rows = ((rule.part, f"`{rule.cause}`", rule.evidence, rule.counts, rule.repeated) for rule in CAUSE_RULES)
+    return _table(("part", "cause", "evidence", "how the attempt counts", "what is repeated"), rows)
 
 
 def _page(title: str, *paragraphs: str) -> str:

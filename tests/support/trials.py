@@ -148,18 +148,19 @@ class Court:
         places += ["--key-file", self.place / "seal-key.pem"]
         return ["run", "start", *map(str, places), *map(str, words)]  # the last word of a kind counts
 
-    def plan(self, contract: Path, *agents: str) -> api.TrialPlan:
+    def plan(self, contract: Path, *agents: str, upstream: str | None = None) -> api.TrialPlan:
         """What `run start` would conduct."""
         conditions = api.RunConditions(runs=self.runs, level=Level.L3, root_seed=ROOT_SEED)
         machine = api.MachineSettings(cache=self.place / "cache", home=self.place, variables={})
-        request = api.TrialRequest(contracts=(contract,), agents=agents, conditions=conditions)
+        models = api.ModelChoice(upstream=upstream)
+        request = api.TrialRequest(contracts=(contract,), agents=agents, conditions=conditions, models=models)
         return api.plan_trials(request, machine)
 
     def conduct(
-        self, contract: Path, *agents: str, stopper: api.Stopper
+        self, contract: Path, *agents: str, stopper: api.Stopper, upstream: str | None = None
     ) -> Generator[api.TrialEvent, None, None]:
         """The events of the same, as a program has them."""
-        plan = self.plan(contract, *agents)
+        plan = self.plan(contract, *agents, upstream=upstream)
         return api.conduct_trials(plan, key_file=self.place / "seal-key.pem", stopper=stopper)
 
     def start(self, capsys: pytest.CaptureFixture[str], *words: str | Path) -> Ended:

@@ -27,7 +27,7 @@ from repotrial.fleet._shared_plan import SharedPlan, SharedRun, to_micro_usd
 from repotrial.fleet._upstream_gate import UpstreamGate
 from repotrial.fleet._worker import Conduct, Conducted, NotConducted
 from repotrial.run import RUN_STOPPED, ModelAccess, PlannedRun, RunSettings, Stopper, conduct_run
-from repotrial.score import judge_run, price_run, write_verdict
+from repotrial.score import REPEATED_AT_ONCE, judge_run, price_run, write_verdict
 
 
 @contextmanager
@@ -105,7 +105,7 @@ class _Conductor:
         word: RecordWord = "invalid" if judged.entry.status == "invalid" else "valid"
         if ended.is_stopped:
             word = "superseded"
-        elif cause in {"harness", "machine"}:
+        elif cause in REPEATED_AT_ONCE:
             word = "excused"
         return Conducted(
             directory=ended.paths.root,

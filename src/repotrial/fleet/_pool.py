@@ -41,7 +41,7 @@ from repotrial.run import (
     conduct_run,
     remove_unfinished,
 )
-from repotrial.score import MOST_ATTEMPTS, Cause, judge_run
+from repotrial.score import LOSSES, MOST_ATTEMPTS, REPEATED_AT_ONCE, Cause, judge_run
 from repotrial.trace import CheckOutcome
 
 _OWN: Final = 256
@@ -58,7 +58,6 @@ OPEN_FILES = ErrorCode(
 
 
 _LOOK_SECONDS: Final = 0.05
-_LOSSES: Final = frozenset({"launcher-lost", "helper-lost", "agent-sandbox-lost"})
 
 
 def allow_open_files(jobs: int) -> None:
@@ -269,14 +268,15 @@ def _conduct_with_repeats(
         )
         made += 1
         cause = find_excuse(run, settings, ended, gate)
-        if cause not in {"harness", "machine"} or made >= MOST_ATTEMPTS or not has_begun(ended):
+        if cause not in REPEATED_AT_ONCE or made >= MOST_ATTEMPTS or not has_begun(ended):
             return ended
         put(RunRepeated(run_id=run.spec.run_id, directory=ended.directory, cause=cause))
 
 
 def find_excuse(run: PlannedRun, settings: RunSettings, ended: RunEnded, gate: UpstreamGate) -> Cause | None:
     """What excuses an attempt, as far as a repetition depends on it; its upstream's gate is told."""
-    if (ended.fault is None or ended.is_stopped) and not isinstance(run.agent, ModelAgent):
+    is_clear = (ended.fault is None and not ended.is_doubtful) or ended.is_stopped
+    if is_clear and not isinstance(run.agent, ModelAgent):
         return None
     judged = judge_run(ended.paths.root)
     cause = judged.cause.cause if judged.cause.is_excused else None
@@ -290,7 +290,7 @@ def find_models(run: PlannedRun, settings: RunSettings) -> ModelAccess | None:
 
 def has_begun(ended: RunEnded) -> bool:
     """Whether there was something to repeat: what cannot be set up fails again at once."""
-    return (ended.fault or "").partition(":")[0] in _LOSSES
+    return ended.fault is None or ended.fault.partition(":")[0] in {*LOSSES, "agent-sandbox-lost"}
 
 
 class SharedInstallations:

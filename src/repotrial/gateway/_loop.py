@@ -6,10 +6,12 @@ import asyncio
 import contextlib
 import socket
 import threading
-from collections.abc import Coroutine, Iterator
-from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import wait
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, TypeVar
 
 from repotrial._core.closing import Closing
+from repotrial._core.errors import ErrorCode, MachineError
 from repotrial.gateway._concurrency import settle_accepted
 from repotrial.gateway._model import ExchangeSupervisor, GatewayLimits, Upstream
 
@@ -20,6 +22,15 @@ Value = TypeVar("Value")
 
 _THREAD_NAME: Final = "repotrial-gateway"
 _MOST_ROUNDS: Final = 20
+_LOOK_SECONDS: Final = 1.0
+
+GATEWAY_LOST = ErrorCode(
+    "gateway-lost",
+    MachineError,
+    "The thread that answers agents ended while they were at work: what they would have been answered is "
+    "not known.",
+    hint="Repeat the command; report it if it happens again.",
+)
 
 
 class LoopService(Protocol):
@@ -30,13 +41,39 @@ class LoopService(Protocol):
     async def close(self) -> None: ...
 
 
+class _Running(NamedTuple):
+    loop: asyncio.AbstractEventLoop
+    thread: threading.Thread
+
+    def run(self, work: Coroutine[Any, Any, Value]) -> Value:
+        """Do something on the loop and wait for it.
+
+        Raises:
+            GATEWAY_LOST: its thread has ended.
+        """
+        if threading.current_thread() is self.thread:
+            work.close()
+            raise RuntimeError("the gateway's own thread cannot wait for itself")
+        try:
+            future = asyncio.run_coroutine_threadsafe(work, self.loop)
+        except RuntimeError as error:
+            work.close()
+            raise GATEWAY_LOST.error(f"expected the gateway to work, found: {error}") from error
+        while not wait([future], _LOOK_SECONDS).done:
+            if not self.thread.is_alive() and not future.done():
+                raise GATEWAY_LOST.error("expected the gateway to work, found that its thread had ended")
+        return future.result()
+
+
 class GatewayLoop(Closing):
     """Starts its thread when it is first needed; every method may be called from any thread but its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
+        self._running: _Running | None = None
+        self._lost = 0
+        self._why: BaseException | None = None
+        self._listeners: list[Callable[[], None]] = []
 
     @staticmethod
     def shared() -> GatewayLoop:
@@ -83,38 +120,79 @@ class GatewayLoop(Closing):
 
     @contextlib.contextmanager
     def attach(self, listener: socket.socket, service: LoopService) -> Iterator[None]:
-        """Let any service listen on a socket until the block ends."""
-        self.run(service.start(listener))
+        """Let any service listen on a socket until the block ends.
+
+        Raises:
+            GATEWAY_LOST: the thread that served it has ended.
+        """
+        running = self._start()
+        running.run(service.start(listener))
         try:
             yield
         finally:
-            self.run(service.close())
+            try:
+                running.run(service.close())
+            finally:
+                listener.close()  # what has ended closes nothing any more
+
+    @contextlib.contextmanager
+    def watch_loss(self, on_loss: Callable[[], None]) -> Iterator[None]:
+        """While this lasts, the end of the thread is told; no agent can bring it about.
+
+        Raises:
+            GATEWAY_LOST: it ended, whatever else came of that.
+        """
+        with self._lock:
+            before = self._lost
+            self._listeners.append(on_loss)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.remove(on_loss)
+                is_lost = self._lost > before
+            if is_lost:
+                raise GATEWAY_LOST.error(f"its thread ended while an agent was at work: {self._why!r}")
 
     def run(self, work: Coroutine[Any, Any, Value]) -> Value:
         """Do something on the loop and wait for it."""
-        if threading.current_thread() is self._thread:
-            work.close()
-            raise RuntimeError("the gateway's own thread cannot wait for itself")
-        return asyncio.run_coroutine_threadsafe(work, self._start()).result()
+        return self._start().run(work)
 
     def close(self) -> None:
         """End the thread; services that were not closed are cut. The next use starts it again."""
         with self._lock:
-            loop, thread = self._loop, self._thread
-            self._loop = self._thread = None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
+            running, self._running = self._running, None
+        if running is not None:
+            with contextlib.suppress(RuntimeError):  # it has ended by itself
+                running.loop.call_soon_threadsafe(running.loop.stop)
+            running.thread.join()
 
-    def _start(self) -> asyncio.AbstractEventLoop:
+    def _start(self) -> _Running:
         with self._lock:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(
-                    target=_keep_running, args=(self._loop,), name=_THREAD_NAME, daemon=True
+            if self._running is None:
+                loop = asyncio.new_event_loop()
+                thread = threading.Thread(
+                    target=self._keep_running, args=(loop,), name=_THREAD_NAME, daemon=True
                 )
-                self._thread.start()
-            return self._loop
+                self._running = _Running(loop, thread)
+                thread.start()
+            return self._running
+
+    def _keep_running(self, loop: asyncio.AbstractEventLoop) -> None:
+        why: BaseException | None = None
+        try:
+            _keep_running(loop)
+        except BaseException as error:  # noqa: BLE001 - told to every run that it served
+            why = error
+        with self._lock:
+            is_lost = self._running is not None and self._running.loop is loop
+            told = tuple(self._listeners) if is_lost else ()
+            if is_lost:
+                self._running, self._why = None, why
+                self._lost += 1
+        for on_loss in told:
+            with contextlib.suppress(MachineError, OSError):  # its owner is told of that, too
+                on_loss()
 
 
 class ServedRun:
@@ -138,12 +216,14 @@ def _keep_running(loop: asyncio.AbstractEventLoop) -> None:
     asyncio.set_event_loop(loop)
     try:
         loop.run_forever()
-        loop.run_until_complete(_end_all(loop))
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
     finally:
-        asyncio.set_event_loop(None)
-        loop.close()
+        try:
+            loop.run_until_complete(_end_all(loop))
+            loop.run_until_complete(loop.shutdown_asyncgens())
+            loop.run_until_complete(loop.shutdown_default_executor())
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
 
 
 async def _end_all(loop: asyncio.AbstractEventLoop) -> None:

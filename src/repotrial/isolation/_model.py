@@ -11,6 +11,7 @@ from typing import Annotated, Literal, Protocol, Self, TypeAlias
 
 import msgspec
 
+from repotrial._core.pressure import ProcessorPressure
 from repotrial._core.words import Level, Stage
 from repotrial.syscalls import WitnessFacts
 from repotrial.trace import ExitStatus
@@ -198,6 +199,8 @@ class ResourceUsage(msgspec.Struct, frozen=True, kw_only=True):
     peak_memory_bytes: int | None = None
     cpu_meter: CpuMeter = "none"
     memory_meter: MemoryLimit = "none"
+    pressure: ProcessorPressure | None = None
+    """What the sandbox got of the processors meanwhile."""
 
 
 class CommandResult(msgspec.Struct, frozen=True, kw_only=True):

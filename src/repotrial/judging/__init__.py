@@ -20,6 +20,7 @@ from repotrial.judging._recorded import (
     list_recorded_tests,
     read_recorded_tests,
 )
+from repotrial.judging._starvation import Supply, judge_supply, may_be_starvation
 from repotrial.judging._twins._build import build_python_twins, list_imported
 from repotrial.judging._twins._model import Twin
 
@@ -31,6 +32,7 @@ __all__ = [
     "ReportedTests",
     "RunnerRecord",
     "SuiteFile",
+    "Supply",
     "Twin",
     "apply_judgement",
     "build_python_twins",
@@ -38,10 +40,12 @@ __all__ = [
     "judge_negatives",
     "judge_plain",
     "judge_recorded",
+    "judge_supply",
     "judge_twinned",
     "list_changeable",
     "list_imported",
     "list_recorded_tests",
+    "may_be_starvation",
     "mix_in_negatives",
     "read_recorded_tests",
 ]

@@ -12,7 +12,7 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import digest_bytes
-from repotrial._core.errors import RepoTrialError, UsageError
+from repotrial._core.errors import MachineError, RepoTrialError, UsageError
 from repotrial._core.files import write_atomic
 from repotrial._core.words import LifecyclePhase, TerminationCategory
 from repotrial.cost import Exhausted
@@ -63,6 +63,8 @@ class RunEnded(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag
     """What to do about it; empty if that is not known."""
     is_stopped: bool = False
     """Whether that was because the operator stopped it."""
+    is_doubtful: bool = False
+    """Whether it came to its end, but only its judges can tell if the machine kept it from working."""
 
     @property
     def paths(self) -> RunPaths:
@@ -115,6 +117,7 @@ def conduct_run(
         fault=words,
         hint=fault.hint if isinstance(fault, RepoTrialError) else "",
         is_stopped=isinstance(fault, UsageError) and fault.code == RUN_STOPPED,
+        is_doubtful=attempt.lifecycle.is_doubtful,
     )
 
 
@@ -199,7 +202,11 @@ def _verify_open(
 
 def _carry_through(run: BoundRun, record: ExecutionRecord) -> None:
     with telling(record.take):
-        _go_through_phases(run, record)
+        try:
+            _go_through_phases(run, record)
+        except (MachineError, OSError):
+            run.check_servers()  # what failed after such a loss failed for it
+            raise
 
 
 def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
@@ -218,6 +225,7 @@ def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
     briefing = _brief(run)
     enter("act")
     change = act(run, briefing)
+    run.check_servers()  # before what may be a part of the change is judged
     run.writer.stage = None
     write_atomic(run.paths.change, change, is_durable=False)  # sealing makes it durable
     run.books.report(run.writer, "act")

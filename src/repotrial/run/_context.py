@@ -65,11 +65,14 @@ class Lifecycle:
         self._listener = listener
         self.phase: LifecyclePhase | None = None
         self.has_termination = False
+        self.is_doubtful = False
+        """Whether something ended for want of time, or had to be tried on the reference."""
 
     def terminate(self, termination: Termination) -> None:
         """Say how acting ended; only once."""
         self._writer.append(termination, actor="harness")
         self.has_termination = True
+        self.is_doubtful = self.is_doubtful or termination.category == "run-timeout"
 
     def enter(self, phase: LifecyclePhase) -> None:
         """Go on to a phase; the trace has it on disk before anything of the phase happens.

@@ -247,6 +247,7 @@ def _serve(
     with (
         watchers.supervisor,
         run.books.watch(watchers.supervisor.end_unpaid),
+        access.loop.watch_loss(sandbox.close),
         serve_stage_requests(place.requests, watchers.stages),
         place.network.serve(run, sandbox, run.settings.network),
         _open_recorder(run, access, key) as upstream,

@@ -26,6 +26,7 @@ def record_program(
             started_at_us=started_at_us,
             wall_us=result.usage.wall_us,
             cpu_us=result.usage.cpu_us,
+            pressure=result.usage.pressure or msgspec.UNSET,
             stdout=build_output(writer, result.stdout, of=ToolInvocation),
             stderr=build_output(writer, result.stderr, of=ToolInvocation),
         ),

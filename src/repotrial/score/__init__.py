@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from repotrial.score._aggregate import AgentEffort, Aggregate, build_aggregate, build_effort
     from repotrial.score._assurance import AssuranceLevel
     from repotrial.score._card import AgentIdentity, Cost, ScoreCard, build_score_card
-    from repotrial.score._cause import Cause
+    from repotrial.score._cause_rules import LOSSES, REPEATED_AT_ONCE, Cause
     from repotrial.score._deviations import count_deviations, describe_deviations
     from repotrial.score._evidence import (
         EventPointer,
@@ -73,9 +73,11 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "LOSSES",
     "MOST_ATTEMPTS",
     "NO_RUNS",
     "RECORD_BROKEN",
+    "REPEATED_AT_ONCE",
     "RUN_DIRECTORY_MISSING",
     "WORKER_KEYS",
     "AgentEffort",

@@ -13,6 +13,7 @@ from repotrial._core.digest import Digest
 from repotrial._core.display import neutralize
 from repotrial._core.words import AlertSeverity, EndCause, Gate, JudgedTree, LifecyclePhase, TextFormat
 from repotrial.contract import ContractRecord, RunSpec
+from repotrial.judging import Supply
 from repotrial.score._programs import ProgramFacts
 from repotrial.signing import NoSigner
 from repotrial.trace import (
@@ -162,6 +163,7 @@ class ScoredExecution(msgspec.Struct, frozen=True, kw_only=True):
     removed: tuple[str, ...]
     unresolved: tuple[str, ...] = ()
     """Names that its output reports as not found: the log signature of a missing dependency."""
+    supply: Supply = "unclear"
 
     @property
     def pointer(self) -> EventPointer:
@@ -326,6 +328,8 @@ class TraceFacts(msgspec.Struct, frozen=True, kw_only=True):
     provider: ProviderFacts = ProviderFacts()
     program_exit: ExitStatus | None = None
     """Of the agent's own program; None if the trace has none."""
+    program_supply: Supply = "unclear"
+    """What that program's sandbox got of the processors."""
     overflows: tuple[int, ...] = ()
     """Responses whose stop reason says that the context was full."""
     history: WorkHistory = WorkHistory()

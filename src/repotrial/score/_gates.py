@@ -264,7 +264,7 @@ def is_gating_alert(alert: Alert, broken: Sequence[BrokenRule]) -> bool:
 
 
 Fault: TypeAlias = Literal["none", "change", "machine", "unclear"]
-"""For an acceptance error: whose fault it is, as control executions show it."""
+"""Whose fault an acceptance error is, as control executions and the supply of processor time show it."""
 
 
 class Scorable(Document, frozen=True, kw_only=True, tag_field="kind", tag="scorable"):
@@ -275,7 +275,7 @@ class Scorable(Document, frozen=True, kw_only=True, tag_field="kind", tag="scora
     ended_by: TerminationNature
     """`resource`: a limit ended acting, which is not an acceptance failure (P12)."""
     fault: Fault
-    """Whose fault an acceptance error is."""
+    """Whose fault it is that a check did not complete, or failed in a starved sandbox."""
 
 
 class Invalid(Document, frozen=True, kw_only=True, tag_field="kind", tag="invalid"):
@@ -303,7 +303,8 @@ def build_status(
     if errored or find_patch_verdict(evidence) == "errored":
         return Scorable(verdict="acceptance-error", ended_by=ended_by, fault=_find_fault(errored, gates))
     is_success = all(gate.outcome == "passed" for gate in gates)
-    return Scorable(verdict="success" if is_success else "failure", ended_by=ended_by, fault="none")
+    fault: Fault = "machine" if _is_starved(results, gates) else "none"
+    return Scorable(verdict="success" if is_success else "failure", ended_by=ended_by, fault=fault)
 
 
 def _iter_reasons(evidence: Evidence, results: Sequence[CheckResult]) -> Iterator[InvalidReason]:
@@ -339,6 +340,15 @@ def _iter_endings(evidence: Evidence) -> Iterator[InvalidReason]:
         # P12: recorded as such, and unscorable for success.
         message = f"ended for safety: {termination.event.code}: {termination.event.rationale}"
         yield InvalidReason(code="safety-termination", message=message, seq=termination.seq)
+
+
+def _is_starved(results: Sequence[CheckResult], gates: Sequence[GateResult]) -> bool:
+    """Whether checks failed for want of processor time, and nothing else speaks against the change."""
+    failed = [r for r in results if r.is_mandatory and r.verdict == "failed" and r.blocked_by is None]
+    found = {GATE_OF[result.gate] for result in failed}
+    is_clean = all(gate.gate in found for gate in gates if gate.outcome == "failed")
+    # A rule of the policy may have been broken beside a check of the fourth gate.
+    return bool(failed) and is_clean and "G4" not in found and {r.attribution for r in failed} == {"machine"}
 
 
 def _find_fault(errored: Sequence[CheckResult], gates: Sequence[GateResult]) -> Fault:

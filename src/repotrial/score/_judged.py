@@ -14,7 +14,8 @@ from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.display import shorten_digests, shorten_version
 from repotrial.score._assurance import Assurance, AssuranceLevel, find_assurance
 from repotrial.score._card import AgentIdentity, ScoreCard, build_score_card
-from repotrial.score._cause import Cause, RunCause, find_cause
+from repotrial.score._cause import RunCause, find_cause
+from repotrial.score._cause_rules import Cause
 from repotrial.score._evidence import Evidence, InvalidReason, Verdict
 from repotrial.score._gates import Invalid, Scorable
 from repotrial.score._graded import Graded

@@ -10,6 +10,7 @@ import msgspec
 from repotrial._core.canonical import Count
 from repotrial._core.words import UNPAID, Gate
 from repotrial.contract import Check, Contract
+from repotrial.judging import may_be_starvation
 from repotrial.score._evidence import (
     Document,
     EventPointer,
@@ -24,7 +25,7 @@ from repotrial.trace import CheckOutcome, Errored, Failed, NotStarted, Passed
 _TESTS_SHOWN = 50
 
 Attribution: TypeAlias = Literal["not-needed", "change", "machine", "unclear"]
-"""Who caused an error, as the same check on the reference shows it."""
+"""Who caused an error: what its sandbox got of the machine tells, or the same check on the reference."""
 
 TwinResult: TypeAlias = Literal["not-run", "moot", "held", "survived", "silent", "failed", "errored"]
 """What became of the tests with wrong expectations; `held`: exactly they failed. Where the suite did not pass
@@ -59,7 +60,7 @@ class CheckResult(Document, frozen=True, kw_only=True):
     passes: Count
     """Those that passed."""
     attribution: Attribution
-    """For an error: what the control execution says."""
+    """For an error, or a failure of a starved sandbox: the change's, the machine's, or not known."""
     blocked_by: str | None
     """What kept it from starting; null if nothing did."""
     events: tuple[EventPointer, ...]
@@ -99,8 +100,9 @@ def find_patch_verdict(evidence: Evidence) -> Verdict:
 
 
 def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdict]) -> CheckResult:
-    plain = list(evidence.iter_executions(check.id))
-    doubts = list(evidence.iter_executions(check.id, variant="twins"))
+    executed = [*evidence.iter_executions(check.id)]
+    doubted = [*evidence.iter_executions(check.id, variant="twins")]
+    plain, doubts = count_executions(executed, check.repeats), count_executions(doubted, check.repeats)
     passed = {e.attempt for e in plain if isinstance(e.outcome, Passed)}
     twins = [e for e in doubts if e.attempt in passed]
     controls = [e for e in evidence.facts.executions if e.check_id == check.id and e.subject != "candidate"]
@@ -113,7 +115,8 @@ def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdi
         twin_result = _judge_twins(check, twins, is_plain_passed=verdict == "passed")
     is_error_of_plain = verdict == "errored"
     verdict = _merge(verdict, twin_result)
-    needs_blame = verdict == "errored" and blocker is None and bool(plain)
+    is_starved = verdict == "failed" and any(_is_starved(e) for e in plain)
+    needs_blame = (verdict == "errored" or is_starved) and blocker is None and bool(plain)
     tests = [e.tests for e in (*plain, *twins) if e.tests is not None and e.variant == "plain"]
     return CheckResult(
         check=check.id,
@@ -128,14 +131,14 @@ def _build_result(check: Check, evidence: Evidence, verdicts: Mapping[str, Verdi
         rule=check.rule,
         attempts=len(plain),
         passes=sum(isinstance(e.outcome, Passed) for e in plain),
-        attribution=_attribute(controls) if needs_blame else "not-needed",
+        attribution=_attribute(controls, [*plain, *twins]) if needs_blame else "not-needed",
         blocked_by=blocker,
-        events=tuple(e.pointer for e in (*plain, *twins)),
+        events=tuple(e.pointer for e in (*executed, *twins)),
         controls=tuple(e.pointer for e in controls),
         failing_tests=tuple(sorted({i for t in tests for i in t.failing.ids})[:_TESTS_SHOWN]),
         failing_count=max((t.failing.count for t in tests), default=0),
         surviving_twins=_list_survivors(twins),
-        wall_us=sum(e.wall_us for e in (*plain, *doubts)),
+        wall_us=sum(e.wall_us for e in (*executed, *doubted)),
         why=_explain(check, plain if is_error_of_plain or not twins else [*plain, *twins], blocker),
     )
 
@@ -213,12 +216,38 @@ def _find_blocker(
     return next((need for need in ("patch", *check.needs) if verdicts.get(need, "passed") != "passed"), None)
 
 
-def _attribute(controls: Sequence[ScoredExecution]) -> Attribution:
-    """S11: only a control execution on the reference moves the blame."""
+def _attribute(controls: Sequence[ScoredExecution], executions: Sequence[ScoredExecution]) -> Attribution:
+    """S11: a change is to blame for what did not complete with all the processor time that it was due.
+
+    Otherwise, and for wrong expectations, a control on the reference tells; beside a starved execution only
+    where it passed.
+    """
+    undecided = [e for e in executions if isinstance(e.outcome, Errored) or _is_starved(e)]
+    if undecided and all(e.supply == "fair" and e.variant == "plain" for e in undecided):
+        return "change"
     on_reference = [e for e in controls if e.subject == "reference"]
     if not on_reference:
         return "unclear"
-    return "machine" if any(isinstance(e.outcome, Errored) for e in on_reference) else "change"
+    is_starved = any(_is_starved(e) for e in undecided)
+    completed = (Passed,) if is_starved else (Passed, Failed)
+    return "change" if all(isinstance(e.outcome, completed) for e in on_reference) else "machine"
+
+
+def _is_starved(execution: ScoredExecution) -> bool:
+    """Whether it says nothing about the change, for want of processor time."""
+    is_negative = execution.variant != "plain"
+    return may_be_starvation(execution.outcome, execution.supply, is_negative=is_negative)
+
+
+def count_executions(executions: Sequence[ScoredExecution], repeats: int) -> list[ScoredExecution]:
+    """Those that count, in the contract's number: a second one stands for one that was starved."""
+    first = [e for e in executions if e.attempt <= repeats]
+    second = [e for e in executions if e.attempt > repeats]
+    counted = []
+    for execution in first:
+        again = second.pop(0) if second and _is_starved(execution) else execution
+        counted.append(msgspec.structs.replace(again, attempt=execution.attempt))
+    return [*counted, *second]
 
 
 def _list_survivors(twins: Sequence[ScoredExecution]) -> tuple[str, ...]:

@@ -11,6 +11,7 @@ from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.errors import EvidenceError
 from repotrial._core.words import LifecyclePhase
+from repotrial.judging import Supply, judge_supply
 from repotrial.policy import POLICY, check_deed
 from repotrial.score._evidence import (
     Alert,
@@ -117,6 +118,7 @@ class _Walk:
         self._largest: WorkspaceEdit | None = None
         self._provider = ProviderWalk()
         self._program_exit: ExitStatus | None = None
+        self._program_supply: Supply = "unclear"
         mode = find_mode("context-overflow")
         self._full = frozenset(mode.signature.stop_reasons if mode is not None else ())
 
@@ -168,6 +170,7 @@ class _Walk:
                     self._overflows.append(event.seq)
             case ToolInvocation(source="sandbox", stdout=Output()) as started:
                 self._program_exit = started.exit
+                self._program_supply = judge_supply([started.pressure])
             case ProgramStart(phase="act" | "accept") as program:
                 self._take_program(program, event.seq)
             case WorkspaceMutation(changes=changes):
@@ -258,6 +261,7 @@ class _Walk:
             ended_at_us=check.ended_at_us,
             collisions=check.collisions,
             removed=check.removed,
+            supply=judge_supply(runner.pressure for runner in check.runners),
             unresolved=self._find_unresolved(check) if needs_names else (),
         )
         if not isinstance(check, AcceptanceExecution):
@@ -350,6 +354,7 @@ class _Walk:
             interventions=tuple(self._interventions),
             provider=self._provider.build(),
             program_exit=self._program_exit,
+            program_supply=self._program_supply,
             overflows=tuple(self._overflows[:_MAX_KEPT]),
             history=WorkHistory(
                 recent_edits=tuple(

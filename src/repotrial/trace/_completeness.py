@@ -27,7 +27,6 @@ from repotrial.trace._payloads.course import (
     Intervention,
     MonitorAlert,
     OnAlert,
-    OnDecision,
     OperatorDecision,
     PhaseChanged,
     RunOpened,
@@ -246,17 +245,13 @@ class _Walk:
         self._phase = change.phase
 
     def _check_intervention(self, intervention: Intervention, seq: int) -> Iterator[RunFinding]:
-        match intervention.basis:
-            case OnAlert(alert=alert):
-                if alert not in self._alerts:
-                    yield build_finding(
-                        f"expected event {alert} to be an alert before it, found none", seq=seq
-                    )
-            case OnDecision(decision=decision):
-                if decision not in self._decisions:
-                    yield build_finding(
-                        f"expected event {decision} to be a decision before it, found none", seq=seq
-                    )
+        basis = intervention.basis
+        if isinstance(basis, OnAlert):
+            number, kind, known = basis.alert, "an alert", self._alerts
+        else:
+            number, kind, known = basis.decision, "a decision", self._decisions
+        if number not in known:
+            yield build_finding(f"expected event {number} to be {kind} before it, found none", seq=seq)
 
     def _check_blob(self, ref: BlobRef, seq: int) -> Iterator[RunFinding]:
         key = (ref.digest, ref.size_bytes)

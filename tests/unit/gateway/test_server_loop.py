@@ -59,7 +59,7 @@ def _hold_still(loop: GatewayLoop) -> Iterator[None]:
         is_held.set()
         assert go_on.wait(90)
 
-    held = asyncio.run_coroutine_threadsafe(wait(), loop._start())
+    held = asyncio.run_coroutine_threadsafe(wait(), loop._start().loop)
     assert is_held.wait(90)
     try:
         yield
@@ -84,7 +84,7 @@ def test_connections_that_come_while_a_service_closes_are_closed_with_it(
         loop.run(service.start(listener))
         with _hold_still(loop):
             # In this order the loop begins to close before it meets those whom it accepted.
-            closing = asyncio.run_coroutine_threadsafe(service.close(), loop._start())
+            closing = asyncio.run_coroutine_threadsafe(service.close(), loop._start().loop)
             came = [
                 clients.enter_context(socket.create_connection(listener.getsockname(), 90)) for _ in range(3)
             ]
@@ -103,7 +103,7 @@ def test_connections_that_come_as_the_loop_ends_are_closed_with_it(
         ending = threading.Thread(target=loop.close)
         with _hold_still(loop):
             ending.start()
-            assert wait_until(lambda: loop._loop is None)
+            assert wait_until(lambda: loop._running is None)
             came = [
                 clients.enter_context(socket.create_connection(listener.getsockname(), 90)) for _ in range(3)
             ]

@@ -20,6 +20,7 @@ ALLOWED = {
     "_flow.py: _record": "noted: the refusal still goes out",
     "_flow.py: _release": "noted: what was not examined does not go out",
     "_flow.py: conduct": "an upstream may fail in any way; the agent gets an answer, the record the reason",
+    "_loop.py: _keep_running": "told to every run that the thread served, which raises it",
     "_main.py: main": "the last frame: prints the traceback and how to report it",
     "_breakers.py: _watch": "the fault is kept, ends the run, and makes it invalid",
     "_proxy.py: _answer": "the attempt is closed as failed and noted; raised if an answer began",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -177,3 +178,18 @@ def test_a_sandbox_is_sampled_while_a_command_runs() -> None:
             assert sampler.plan.cpu_meter == sandbox.capabilities.cpu_meter
             assert max(sample.processes for sample in samples) >= 2
             assert all(sample.memory_bytes > 0 for sample in samples)
+
+
+def test_without_a_group_waiting_is_seen_by_looking(table: ScriptedTable) -> None:
+    """Of this very process, which is busy meanwhile."""
+    table.show(os.getpid(), seconds=0)
+    command = ResourceMeter(table, ResourceLimits(), None).begin()
+    end = time.monotonic() + 1.2  # looks are half a second apart
+    while time.monotonic() < end:
+        assert command.find_excess() is None
+    pressure = command.finish(0).pressure
+    assert pressure is not None
+    assert pressure.stalled_us is None
+    assert pressure.waited_us is not None
+    assert pressure.others_us > 0
+    assert pressure.sandboxes == 1

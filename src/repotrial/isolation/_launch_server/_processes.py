@@ -22,6 +22,8 @@ _BLOCK_BYTES: Final = 512
 _DELETED: Final = " (deleted)"
 _SHARE: Final = re.compile(rb"^Pss: +(\d+) kB", re.MULTILINE)
 _DEAD: Final = frozenset("ZX")
+_SCHED_IDLE: Final = 5
+_LAST: Final = 20
 
 
 class ProcessRow(NamedTuple):
@@ -36,6 +38,8 @@ class ProcessRow(NamedTuple):
     started_ticks: int
     resident_bytes: int
     """Shared pages count for each process that has them."""
+    nice: int = 0
+    """How far behind others it stands, up to 19; 20 where it runs only when nothing else does."""
 
     @property
     def is_alive(self) -> bool:
@@ -132,6 +136,20 @@ class ProcessTable:
         found = _SHARE.search(text)
         return row.resident_bytes if found is None else int(found[1]) * 1024
 
+    def load_waits_us(self, row: ProcessRow) -> dict[tuple[int, int], int]:
+        """How long each thread of a process has waited for a processor so far; empty if that is not told."""
+        waits: dict[tuple[int, int], int] = {}
+        # It may end while we look.
+        with contextlib.suppress(OSError):
+            handle = os.open(f"{row.pid}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self._directory)
+            try:
+                for thread in os.listdir(handle):  # noqa: PTH208 - a descriptor has no path
+                    text = _read_start(f"{thread}/schedstat", handle)
+                    waits[row.pid, int(thread)] = int(text.split()[1]) // 1000
+            finally:
+                os.close(handle)
+        return waits
+
     def _load_row(self, name: str) -> ProcessRow:
         row = load_row(f"{name}/stat", self._directory)
         if row.state in _DEAD and row.is_alive:
@@ -185,12 +203,15 @@ def load_row(path: str, directory: int) -> ProcessRow:
     Raises:
         OSError: It has ended.
     """
+    return _parse_stat(_read_start(path, directory))
+
+
+def _read_start(path: str, directory: int) -> bytes:
     handle = os.open(path, os.O_RDONLY, dir_fd=directory)
     try:
-        line = os.read(handle, _STAT_BYTES)
+        return os.read(handle, _STAT_BYTES)
     finally:
         os.close(handle)
-    return _parse_stat(line)
 
 
 def _parse_stat(line: bytes) -> ProcessRow:
@@ -205,6 +226,7 @@ def _parse_stat(line: bytes) -> ProcessRow:
         threads=int(fields[17]),
         started_ticks=int(fields[19]),
         resident_bytes=int(fields[21]) * _PAGE_BYTES,
+        nice=_LAST if int(fields[38]) == _SCHED_IDLE else int(fields[16]),
     )
 
 

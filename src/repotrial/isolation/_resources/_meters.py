@@ -20,6 +20,7 @@ from repotrial.isolation._launch_server._processes import ProcessRow, ProcessTab
 from repotrial.isolation._model import CpuMeter, MemoryLimit, ResourceLimits, ResourceUsage
 from repotrial.isolation._resources._cgroups import Cgroup, Duty
 from repotrial.isolation._resources._limits import measure_tree
+from repotrial.isolation._resources._pressure import PressureWatch
 
 _Excess: TypeAlias = Literal["cpu", "memory", "processes"]
 """Which ceiling was reached."""
@@ -100,11 +101,13 @@ class CommandMeter:
         self._kills = memory.count_memory_kills() if (memory := meter.counted("memory")) else 0
         self._refusals = pids.count_refused_forks() if (pids := meter.counted("pids")) else 0
         self._sample = _Sample(meter) if meter.is_sampled else None
+        self._pressure = PressureWatch(meter.table, meter.counted("pressure"))
 
     def find_excess(self) -> _Excess | None:
         """Whether a ceiling is reached now."""
         if self._sample is not None:
             self._sample.look()
+        self._pressure.look()
         if self._has_refused_forks():
             return "processes"
         if self._has_memory_kills():
@@ -154,6 +157,7 @@ class CommandMeter:
             peak_memory_bytes=memory.load_peak_bytes() if memory else sampled_peak,
             cpu_meter=(cpu and cpu.version("cpu")) or "sampled",
             memory_meter=(memory and memory.version("memory")) or "polled",
+            pressure=self._pressure.finish(cpu_us),
         )
 
     def _has_memory_kills(self) -> bool:

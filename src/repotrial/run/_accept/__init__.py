@@ -91,6 +91,7 @@ def _apply(run: BoundRun, candidate: Candidate, stack: ExitStack) -> tuple[Prepa
     """Apply the change to a fresh tree and say what tree that gives; None where it cannot be applied."""
     started_us = SystemClock().now_us()
     prepared, result = _apply_somewhere(run, candidate, stack)
+    run.check_servers()  # a change that a lost sandbox did not apply is no change that does not apply
     is_good = candidate.unreadable is None and is_applied(result)
     base = run.plan.lock.repository.tree_digest
     digest = build_tree_digest(base, prepared.workspace.snapshot()) if is_good else None
@@ -156,9 +157,16 @@ def _is_satisfied(check: Check, attempts: Sequence[Sequence[CheckOutcome]]) -> b
     return passed >= (needed or len(attempts))
 
 
-def _is_unexplained(outcome: CheckOutcome) -> bool:
-    """Whether only a control run can say if the change or the machine is to blame."""
-    return isinstance(outcome, Errored) and outcome.reason in _CONTROLLED
+def _needs_control(execution: CheckExecution) -> bool:
+    """Whether only a control run can say if the change or the machine is to blame.
+
+    What did not complete is the change's where its sandbox got the processor time that it was due: nothing
+    else is shared with others (S11). Wrong expectations are ours or the author's, and may take too long.
+    """
+    outcome = execution.judgement.outcome
+    is_error = isinstance(outcome, Errored) and outcome.reason in _CONTROLLED
+    is_certain = execution.supply == "fair" and execution.variant == "plain"
+    return execution.is_starved or (is_error and not is_certain)
 
 
 class _UnpaidError(Exception):
@@ -187,8 +195,8 @@ class _Judge:
         self._recorded: set[tuple[str, int]] = set()
         """Attempts that were executed without wrong expectations, to their end."""
         self._passed: set[str] = set()
-        self._negatives: dict[str, dict[int, CheckOutcome]] = {}
-        """By check and attempt: what came of the suite with wrong expectations."""
+        self._negatives: dict[str, dict[int, CheckExecution]] = {}
+        """By check and attempt: the suite with wrong expectations."""
         self._control: Executor | None = None
         self._controlled: dict[tuple[str, Variant], bool] = {}
         """Whether an execution of a check passed on the reference."""
@@ -254,13 +262,23 @@ class _Judge:
         return all(needed.id in self._passed for needed in certain)
 
     def _run_negative_suites(self, check: Check) -> None:
-        outcomes = self._negatives.setdefault(check.id, {})
+        executions = self._negatives.setdefault(check.id, {})
         for attempt in _iter_attempts(check):
             for variant in _list_negative_variants(check):
                 execution = self._execute(check, attempt=attempt, variant=variant)
                 if execution is not None:
                     self._record(execution)
-                    outcomes[attempt] = execution.judgement.outcome
+                    executions[attempt] = execution
+        self._execute_again(check, executions)
+
+    def _execute_again(self, check: Check, executions: dict[int, CheckExecution]) -> None:
+        """What was starved is executed once more, after all others of its kind; that counts instead."""
+        starved = [attempt for attempt, execution in executions.items() if execution.is_starved]
+        for number, attempt in enumerate(starved, start=check.repeats + 1):
+            again = self._execute(check, attempt=number, variant=executions[attempt].variant)
+            if again is not None:
+                self._record(again)
+                executions[attempt] = again
 
     def _execute(self, check: Check, *, attempt: int, variant: Variant) -> CheckExecution | None:
         """Execute it on the candidate, while that can be paid.
@@ -290,31 +308,36 @@ class _Judge:
             return
         if check.id not in self._negatives:
             self._run_negative_suites(check)
-        attempts = [self._attempt(check, number) for number in _iter_attempts(check)]
-        if _is_satisfied(check, attempts):
+        plain = {number: self._attempt(check, number) for number in _iter_attempts(check)}
+        self._execute_again(check, plain)
+        believed = [self._list_believed(execution, number) for number, execution in plain.items()]
+        outcomes = [[each.judgement.outcome for each in attempt] for attempt in believed]
+        for each in outcomes:
+            # Once, and the worst: a pass that is not believed must not be seen as one for a moment.
+            worst = next((outcome for outcome in each if not isinstance(outcome, Passed)), each[0])
+            self._run.listener.on_check(check.id, worst)
+        if _is_satisfied(check, outcomes):
             self._passed.add(check.id)
-        elif any(_is_unexplained(attempt[0]) for attempt in attempts):
-            self._attribute(check, "plain")
-        elif any(_is_unexplained(attempt[-1]) for attempt in attempts):
-            self._attribute(check, _list_negative_variants(check)[-1])
+            return
+        unexplained = [each.variant for attempt in believed for each in attempt if _needs_control(each)]
+        if unexplained:
+            self._attribute(check, "plain" if "plain" in unexplained else unexplained[-1])
 
-    def _attempt(self, check: Check, attempt: int) -> list[CheckOutcome]:
-        """A pass is believed only where the wrong expectations failed.
-
-        Those of a suite that fails prove nothing: a wrong product may meet a wrong expectation.
-        """
+    def _attempt(self, check: Check, attempt: int) -> CheckExecution:
         execution = self._execute(check, attempt=attempt, variant="plain")
         assert execution is not None, "only twins can be impossible"
         self._record(execution)
         self._recorded.add((check.id, attempt))
-        outcomes = [execution.judgement.outcome]
-        negative = self._negatives[check.id].get(attempt)
-        if negative is not None and isinstance(outcomes[0], Passed):
-            outcomes.append(negative)
-        # Once, and the worst: a pass that is not believed must not be seen as one for a moment.
-        worst = next((outcome for outcome in outcomes if not isinstance(outcome, Passed)), outcomes[0])
-        self._run.listener.on_check(check.id, worst)
-        return outcomes
+        return execution
+
+    def _list_believed(self, execution: CheckExecution, attempt: int) -> list[CheckExecution]:
+        """A pass is believed only where the wrong expectations failed.
+
+        Those of a suite that fails prove nothing: a wrong product may meet a wrong expectation.
+        """
+        negative = self._negatives[execution.check.id].get(attempt)
+        is_passed = isinstance(execution.judgement.outcome, Passed)
+        return [execution, negative] if negative is not None and is_passed else [execution]
 
     def _attribute(self, check: Check, variant: Variant) -> None:
         """The same execution on the reference tree, on this machine, at once: whose fault is it?"""
@@ -331,6 +354,7 @@ class _Judge:
         """Once for each check: a second event of the same attempt would make the whole trace invalid."""
         key = (check.id, variant)
         if key not in self._controlled:
+            self._run.lifecycle.is_doubtful = True
             execution = control.execute(check, attempt=1, variant=variant)
             assert execution is not None, "twins that were possible are so on any tree"
             self._controlled[key] = isinstance(execution.judgement.outcome, Passed)

@@ -166,6 +166,7 @@ def _build_runners(
                 ended_at_us=started_us + result.usage.wall_us,
                 cpu_us=result.usage.cpu_us,
                 peak_memory_bytes=result.usage.peak_memory_bytes,
+                pressure=result.usage.pressure or msgspec.UNSET,
                 ceiling_us=timed.ceiling_us,
                 command=Command(argv=("/bin/sh", "-c", record.runner.run), cwd=record.runner.cwd),
                 exit=result.exit,

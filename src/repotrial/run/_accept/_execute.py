@@ -25,14 +25,17 @@ from repotrial.judging import (
     MixedSuite,
     RunnerRecord,
     SuiteFile,
+    Supply,
     Twin,
     build_python_twins,
     judge_mixed,
     judge_negatives,
     judge_plain,
+    judge_supply,
     judge_twinned,
     list_changeable,
     list_imported,
+    may_be_starvation,
     mix_in_negatives,
 )
 from repotrial.run._accept._candidate import apply_patch_inside, is_applied
@@ -89,6 +92,16 @@ class CheckExecution:
     started_us: int
     ended_us: int
     tree_digest: Digest
+
+    @property
+    def supply(self) -> Supply:
+        """What its commands got of the processors."""
+        return judge_supply(each.result.usage.pressure for each in self.results)
+
+    @property
+    def is_starved(self) -> bool:
+        """Whether it says nothing about the change, for want of processor time."""
+        return may_be_starvation(self.judgement.outcome, self.supply, is_negative=self.variant != "plain")
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import msgspec
 
 from repotrial._core.canonical import Count, DecimalText
 from repotrial._core.digest import Digest
+from repotrial._core.pressure import ProcessorPressure
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._body import Body
 from repotrial.trace._payloads.common import (
@@ -167,6 +168,8 @@ class ToolInvocation(EventPayload, frozen=True, kw_only=True):
     """How long it took."""
     cpu_us: Count | None = None
     """Processor time of the whole process tree; null if it was not metered."""
+    pressure: ProcessorPressure | msgspec.UnsetType = msgspec.UNSET
+    """What its sandbox got of the processors meanwhile; absent if it was not metered."""
     stdout: Output | None = None
     """What it printed; null if the tool has no such stream."""
     stderr: Output | None = None

@@ -10,6 +10,7 @@ import msgspec
 
 from repotrial._core.canonical import Count
 from repotrial._core.digest import Digest
+from repotrial._core.pressure import ProcessorPressure
 from repotrial._core.words import EndCause, ErrorReason, Gate, JudgedTree
 from repotrial.trace._blobs import BlobRef
 from repotrial.trace._payloads.common import (
@@ -139,6 +140,8 @@ class RunnerExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
     """Processor time of its process tree; null if it was not metered."""
     peak_memory_bytes: Count | None = None
     """Most memory of its process tree; null if it was not metered."""
+    pressure: ProcessorPressure | msgspec.UnsetType = msgspec.UNSET
+    """What its sandbox got of the processors meanwhile; absent if it was not metered."""
     ceiling_us: Count
     """The time it was allowed."""
     command: Command

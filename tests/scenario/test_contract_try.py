@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
+import tomllib
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,11 @@ from repotrial.authoring import (
     Unproved,
     create_contract_from_commit,
 )
+from repotrial.authoring._base import CommitTree
+from repotrial.authoring._proof._locks import LockedPackages
+from repotrial.authoring._proof._python import prepare_python
 from repotrial.contract import load_contract
+from repotrial.mining import prove_draft
 from support.harness import require_sandboxes
 from support.repositories import RepositoryMaker
 from support.trying import LOCK, build_proving
@@ -182,6 +188,79 @@ def test_tests_that_cannot_run_leave_a_draft_that_locks_all_the_same(place: Path
     assert "nowhere_to_be_found" in created.proof.message
     assert created.missing is None
     assert api.lock_contract(place / "contract").is_written
+
+
+def test_a_file_that_cannot_be_imported_is_named_with_the_error(place: Path) -> None:
+    """Where no test can be read, none fails; and `tests.py` holds tests, though pytest does not find it."""
+    maker = RepositoryMaker(place / "app")
+    maker.commit({"pyproject.toml": "", "app.py": "value = 1\n"})
+    test = "from app import value\n\n\ndef test_value():\n    assert value == 2\n"
+    maker.commit({"app.py": "value = = 2\n", "tests.py": test})
+    proof = _try(maker, place).proof
+    assert isinstance(proof, Unproved)
+    assert proof.failure == "does-not-run"
+    assert proof.message == "tests.py cannot be imported: SyntaxError: invalid syntax"
+
+
+@pytest.mark.parametrize(("pinned", "asked"), [(b"pytest==8.1", 1), (b"pytest==3.0.7", 2), (b"nose==1.3", 1)])
+def test_a_runner_that_is_older_than_this_python_is_not_taken(
+    tmp_path: Path, pinned: bytes, asked: int
+) -> None:
+    """Old projects pin a pytest that does not even start here; its version is left open then."""
+
+    class Locker:
+        asked = 0
+
+        def lock(self, requirements: Sequence[str], *, cutoff: dt.date) -> LockedPackages:
+            del requirements, cutoff
+            self.asked += 1
+            return LockedPackages(
+                data=pinned if self.asked == 1 else b"pytest==8.1", names=("pytest",), command=""
+            )
+
+    tree = CommitTree(root=tmp_path, commit="4" * 40, tree_digest="")
+    (tmp_path / "requirements.txt").write_bytes(pinned)
+    locker = Locker()
+    day = dt.datetime(2024, 5, 5, tzinfo=dt.UTC)
+    prepared = prepare_python(tree, tree, test_files=["test_a.py"], committed_at=day, locker=locker)
+    assert locker.asked == asked
+    assert isinstance(prepared.locked, LockedPackages)
+
+
+def test_an_edited_draft_is_proved_by_one_command(place: Path) -> None:
+    """The way on from a draft that did not run: correct it, and have its inventory written (C13)."""
+    maker = RepositoryMaker(place / "app")
+    maker.commit({"pyproject.toml": "", "app.py": "value = 1\n"})
+    test = (
+        "import pytest\nimport nowhere_to_be_found\n\nimport app\n\n\n"
+        "@pytest.mark.parametrize('x', [2])\ndef test_x(x):\n    assert app.value == x\n"
+    )
+    maker.commit({"app.py": "value = 2\n", "tests/test_app.py": test}, message="The value is wrong")
+    assert isinstance(_try(maker, place).proof, Unproved)
+    contract = place / "contract"
+    before = (contract / "contract.toml").read_text("utf-8")
+    assert "inventory" not in tomllib.loads(before)["checks"][0]
+    tests = contract / "checks/tests/tests/test_app.py"
+    tests.write_text(test.replace("import nowhere_to_be_found\n", ""), "utf-8")
+    proved = prove_draft(contract, build_proving(_make_place(place)))
+    assert isinstance(proved.proof, Proof), proved.proof
+    assert proved.proof.inventory.fail_to_pass == ("tests.test_app::test_x[2]",)
+    assert proved.written == ("checks/tests.json", "contract.toml")
+    after = (contract / "contract.toml").read_text("utf-8")
+    comments = [line for line in before.splitlines() if line.startswith("#")]
+    assert [line for line in after.splitlines() if line.startswith("#")] == comments, "comments stay"
+    check = load_contract(contract).contract.checks[0]
+    assert (check.inventory, check.results[0].format) == ("checks/tests.json", "junit")
+    (contract / "statement.md").write_text("app.value is 1; it must be 2 for every caller.\n", "utf-8")
+    assert api.lock_contract(contract).is_written
+    again = prove_draft(contract, build_proving(_make_place(place)))
+    assert again.written == (), "the same tests do the same"
+
+
+def _make_place(place: Path) -> Path:
+    made = place / f"proving-{len(list(place.glob('proving-*')))}"
+    made.mkdir()
+    return made
 
 
 def test_a_package_of_a_monorepo_is_tested_in_its_own_directory(place: Path) -> None:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         CertificationRequest,
         certify_contract,
         create_contract,
+        prove_contract,
         refresh_contract,
     )
     from repotrial.api._contracts import (
@@ -150,7 +151,7 @@ if TYPE_CHECKING:
     )
     from repotrial.interop import HarborTask, survey_harbor
     from repotrial.machine import DoctorReport, KeptItem
-    from repotrial.mining import Mine, MinePlan, MineRow, ReviewOutcome
+    from repotrial.mining import Mine, MinePlan, MineRow, ProvedContract, ReviewOutcome
     from repotrial.retrieval import (
         AssociationScope,
         Evaluation,
@@ -227,6 +228,7 @@ __all__ = [
     "ProgramLine",
     "ProgramOutput",
     "ProgramsView",
+    "ProvedContract",
     "QuotedLines",
     "RecomputedRun",
     "RejudgedRun",
@@ -342,6 +344,7 @@ __all__ = [
     "plan_trials",
     "price_run",
     "probe_sandbox",
+    "prove_contract",
     "prune_cache",
     "read_budgets",
     "recompute_run",

@@ -30,6 +30,7 @@ from repotrial.authoring import (
 )
 from repotrial.authoring import certify_contract as _certify_contract
 from repotrial.authoring import create_contract as create_new_contract
+from repotrial.mining import ProvedContract, prove_draft
 from repotrial.mining import refresh_contract as _refresh_contract
 from repotrial.signing import SigningKey
 
@@ -67,6 +68,18 @@ def build_proof_settings(
         timeout_seconds=timeout_seconds,
         on_step=on_step,
     )
+
+
+def prove_contract(
+    directory: Path, machine: MachineSettings, on_step: Callable[[str], None]
+) -> ProvedContract:
+    """Run the tests of a contract's first check, and make its inventory what happened.
+
+    Raises:
+        PROOF_IMPOSSIBLE: there is no reference, or the check reports no tests.
+    """
+    verify_contract_directory(directory)
+    return prove_draft(directory, build_proof_settings(machine, on_step))
 
 
 def refresh_contract(

@@ -148,7 +148,7 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
             test_files=split.laid,
             problems=tuple(about),
         )
-        return write_proved(draft, files, material.proving, python=_list_trees(material, project))
+        return write_proved(draft, files, material.proving, trees=_list_trees(material, project))
     problems = [
         *about,
         *check_packages(options, project),
@@ -159,8 +159,9 @@ def _write(material: _Material, staging: Path, target: Path) -> CreatedContract:
 
 
 def _list_trees(material: _Material, project: Project) -> DraftTrees | None:
-    """What a Python draft is completed from; None where the author chose the command, or it is not Python."""
-    if not project.is_python or material.options.command is not None:
+    """What a draft is completed from; None where the author chose the command, or nothing is known to do."""
+    known = project.ecosystem is not None and project.ecosystem.name in {"python", "javascript"}
+    if not known or material.options.command is not None:
         return None
     return DraftTrees(
         info=material.info,

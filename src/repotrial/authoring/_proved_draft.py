@@ -13,6 +13,7 @@ from repotrial._core.display import list_some
 from repotrial._core.errors import RepoTrialError
 from repotrial.authoring._base import CommitTree
 from repotrial.authoring._project import CreatedContract
+from repotrial.authoring._proof._node import apply_node, build_npm_locker
 from repotrial.authoring._proof._prove import (
     Proof,
     ProofSettings,
@@ -35,7 +36,7 @@ from repotrial.source import CommitInfo, resolve_snapshot
 
 
 class DraftTrees(msgspec.Struct, frozen=True, kw_only=True):
-    """What a Python draft is completed from."""
+    """What a draft is completed from."""
 
     info: CommitInfo
     base: CommitTree
@@ -59,7 +60,7 @@ class DraftFiles(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def write_proved(
-    draft: ContractDraft, files: DraftFiles, proving: ProofSettings, *, python: DraftTrees | None
+    draft: ContractDraft, files: DraftFiles, proving: ProofSettings, *, trees: DraftTrees | None
 ) -> CreatedContract:
     """Complete a draft, run its tests, and write what they did into it.
 
@@ -67,28 +68,41 @@ def write_proved(
         draft: As it was read from the sources.
         files: Where it goes.
         proving: Where and how often tests are run.
-        python: For a Python project whose command is ours: what its layout and packages are read from.
+        trees: For a project whose command is ours: what its layout and packages are read from.
     """
-    staging, test_files = files.staging, files.test_files
-    found = list(files.problems)
-    if python is not None:
-        proving.on_step("the packages of that time")
-        prepared = prepare_python(
-            python.head,
-            python.base,
-            test_files=test_files,
-            committed_at=dt.datetime.fromtimestamp(python.info.committed_at_seconds, dt.UTC),
-            locker=None if python.is_lock_given else proving.locker,
-        )
-        draft = apply_python(draft, prepared, staging, test_files)
-        found += check_locked(prepared)
-        at = f"{prepared.layout.root}/" if prepared.layout.root else ""
-        test_files = tuple(path.removeprefix(at) for path in test_files)
+    staging = files.staging
+    draft, test_files, found = _complete(draft, files, proving, trees)
     finish(staging, files.target, draft=draft, statement=files.statement, problems=())
     proof = _prove(staging, proving, test_files)
     draft, more = _apply_proof(draft, proof, staging)
-    created = finish(staging, files.target, draft=draft, statement=files.statement, problems=[*found, *more])
+    problems = [*files.problems, *found, *more]
+    created = finish(staging, files.target, draft=draft, statement=files.statement, problems=problems)
     return msgspec.structs.replace(created, proof=proof, missing=_find_missing(staging))
+
+
+def _complete(
+    draft: ContractDraft, files: DraftFiles, proving: ProofSettings, trees: DraftTrees | None
+) -> tuple[ContractDraft, tuple[str, ...], list[Problem]]:
+    """The draft with layout and packages, test files as its command names them, and what was not found."""
+    if trees is None or draft.ecosystem is None:
+        return draft, files.test_files, []
+    proving.on_step("the packages of that time")
+    committed_at = dt.datetime.fromtimestamp(trees.info.committed_at_seconds, dt.UTC)
+    if draft.ecosystem.name == "javascript":
+        machine = proving.installation
+        locker = build_npm_locker(machine.variables, machine.home)
+        made = apply_node(draft, trees.head, files.staging, committed_at=committed_at, locker=locker)
+        return made[0], files.test_files, made[1]
+    prepared = prepare_python(
+        trees.head,
+        trees.base,
+        test_files=files.test_files,
+        committed_at=committed_at,
+        locker=None if trees.is_lock_given else proving.locker,
+    )
+    draft = apply_python(draft, prepared, files.staging, files.test_files)
+    at = f"{prepared.layout.root}/" if prepared.layout.root else ""
+    return draft, tuple(path.removeprefix(at) for path in files.test_files), check_locked(prepared)
 
 
 def _prove(staging: Path, proving: ProofSettings, test_files: Sequence[str]) -> Proof | Unproved:
@@ -122,7 +136,8 @@ def _apply_proof(
                 file=CONTRACT_FILE,
                 field="checks[0]",
                 message=f"expected tests that turn with the change, found {proof.failure}: {proof.message}",
-                hint="see docs/how-to/contract-from-a-commit.md for each reason and what to do about it",
+                hint="correct contract.toml and run `repotrial contract prove DIR`, or choose another "
+                "change: docs/how-to/contract-from-a-commit.md has each reason",
             )
             inventory = load_contract(staging).inventories.get(CHECK_ID)
             if inventory is not None and inventory.fail_to_pass:

@@ -45,9 +45,11 @@ class _Test(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_test_module(path: str) -> bool:
-    """Whether pytest collects the file unless it is told otherwise."""
+    """Whether a file holds tests by its name; pytest finds most of these itself, and takes all by name."""
     name = path.rpartition("/")[2]
-    return name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+    return name in {"test.py", "tests.py"} or (
+        name.endswith(".py") and (name.startswith("test_") or name.endswith("_test.py"))
+    )
 
 
 def build_python_inventory(files: Sequence[PythonTestFile]) -> InventoryGuess:

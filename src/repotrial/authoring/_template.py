@@ -131,6 +131,8 @@ class ContractDraft(msgspec.Struct, frozen=True, kw_only=True):
     origin: str
     """Where the draft comes from, for people."""
     guesses: tuple[Guess, ...]
+    has_node_lock: bool = False
+    """Whether `package-lock.json` and `package.json` lie beside the contract."""
     python_lock: str | None = None
     """A requirements file with hashes, beside the contract."""
     variables: Mapping[str, str] = {}
@@ -249,6 +251,8 @@ def _write_environment(page: _Page, draft: ContractDraft) -> None:
             page.offer(
                 "If tests need packages, from a file with hashes:", 'python = { lock = "requirements.lock" }'
             )
+        case "javascript" if draft.has_node_lock:
+            page.entry("node", {"lock": "package-lock.json", "manifest": "package.json"})
         case "javascript":
             page.offer(
                 "If tests need packages:",

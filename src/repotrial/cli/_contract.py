@@ -1,4 +1,4 @@
-"""`repotrial contract`: check, lock, certify, refresh, complexity, show, schema, new, import, mine …"""
+"""`repotrial contract`: check, lock, prove, certify, refresh, complexity, show, schema, new, mine …"""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
 from repotrial.cli._contract_complexity import complexity
 from repotrial.cli._contract_mine import mine, review
-from repotrial.cli._contract_new import import_contracts, new_contract
+from repotrial.cli._contract_new import import_contracts, new_contract, prove
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems
@@ -24,6 +24,11 @@ app.command(
     short_help="Write a contract for a repository or a merged change.",
     epilog="Example: repotrial contract new mine --repository ../app --from-commit 4f1c2ab",
 )(new_contract)
+app.command(
+    "prove",
+    short_help="Run a contract's tests, and write its inventory.",
+    epilog="Example: repotrial contract prove my-contract",
+)(prove)
 app.command(
     "import",
     short_help="Make contracts of a data set's instances.",

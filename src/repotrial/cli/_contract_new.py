@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 import typer
 
 from repotrial import api
+from repotrial._core.display import list_some
 from repotrial._core.errors import ErrorCode, ExitCode, RepoTrialError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
-from repotrial.cli._options import JsonFlag
+from repotrial.cli._options import ContractDirectory, JsonFlag
 from repotrial.cli._output import Screen, counted, print_error, print_json, print_problems
 
 C = TypeVar("C", bound=str)
@@ -266,10 +267,35 @@ def show_created(created: api.CreatedContract) -> None:
     screen.line(f"next: edit {what}, then `repotrial contract {verb} {directory}`")
 
 
-def _show_proof(screen: Screen, created: api.CreatedContract) -> None:
+def _show_proof(screen: Screen, created: api.CreatedContract | api.ProvedContract) -> None:
     if (proof := created.proof) is not None:
         head = ("  proved: ", "green") if proof.is_proved else ("  not proved: ", "bold yellow")
         screen.line(head, proof.describe())
+
+
+def prove(directory: ContractDirectory, *, cache: CacheOption = None, json: JsonFlag = False) -> None:
+    """Run the first check on the snapshot and on the reference, three times each, and write what happened.
+
+    The inventory becomes the tests that turn and those that stay; tests that fail with the reference are
+    taken out of the command. Nothing else of contract.toml changes. Ends with 1 where no test turns.
+    """
+    proved = api.prove_contract(directory, build_settings(cache), _ignore_step if json else _tell_step)
+    if json:
+        print_json(proved)
+    else:
+        _show_proved(Screen(), proved)
+    if not proved.proof.is_proved:
+        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
+
+
+def _show_proved(screen: Screen, proved: api.ProvedContract) -> None:
+    _show_proof(screen, proved)
+    for group in getattr(proved.proof, "left_out", ()):
+        screen.line(f"  left out, {group.reason}: {list_some(list(group.tests), most=_MAX_FILES_NAMED)}")
+    for name in proved.written:
+        screen.line((f"written: {proved.directory}/{name}", "bold"))
+    if proved.proof.is_proved:
+        screen.line(f"next: `repotrial contract lock {shlex.quote(proved.directory)}`")
 
 
 _ImportFormat: TypeAlias = Literal["swebench", "harbor"]

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     )
     from repotrial.environment._installation._sandbox import ContractSandbox
     from repotrial.environment._installation._setup_network import SETUP_NETWORK, StepNetwork
+    from repotrial.environment._node_env import lock_node_packages
     from repotrial.environment._packages import load_index_settings, parse_requirements
     from repotrial.environment._process import (
         PREPARATION_STOPPED,
@@ -77,6 +78,7 @@ __all__ = [
     "list_images",
     "list_store",
     "load_index_settings",
+    "lock_node_packages",
     "observe_host",
     "open_installation",
     "open_program_tree",

@@ -6,8 +6,11 @@ runs `npm rebuild` as a setup step, in the sandbox.
 
 from __future__ import annotations
 
+import datetime as dt
+import os
 import re
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Annotated
 
@@ -17,8 +20,8 @@ from repotrial._core.canonical import canonical_digest
 from repotrial._core.digest import Digest, digest_bytes, digest_file
 from repotrial._core.errors import ContractError, ErrorCode
 from repotrial._core.remove_tree import remove_tree
-from repotrial.contract import NodeEnvironment
-from repotrial.environment._host import HostTool
+from repotrial.contract import Environment, NodeEnvironment
+from repotrial.environment._host import HostTool, observe_host
 from repotrial.environment._packages import (
     PACKAGE_BUILDER_MISSING,
     PACKAGE_HASH_MISMATCH,
@@ -29,6 +32,7 @@ from repotrial.environment._packages import (
     PACKAGE_VERSION_MISSING,
     IndexSettings,
     Symptom,
+    load_index_settings,
     verify_built,
 )
 from repotrial.environment._process import FinishedProgram, execute_program
@@ -286,6 +290,49 @@ def execute_npm(
         note.unlink()
     (tree / "node_modules").mkdir(exist_ok=True)
     return lock
+
+
+def lock_node_packages(
+    files: Mapping[str, bytes],
+    *,
+    variables: Mapping[str, str],
+    home: Path,
+    cutoff: dt.date | None,
+    seconds: int = 300,
+) -> bytes:
+    """Let npm make a lock as of a day. Nothing is installed, and no script of a package runs.
+
+    Args:
+        files: `package.json`, and `yarn.lock` where there is one: npm takes the versions that it names.
+        variables: The operator's environment: where node is looked for, and settings of registries.
+        home: The operator's home, for the same.
+        cutoff: Packages that are newer do not count; None where the files name every version.
+        seconds: Time limit.
+
+    Raises:
+        PACKAGE_BUILDER_MISSING: there is no node, or no npm.
+        RepoTrialError: npm failed; the class says why.
+    """
+    toolchain = observe_host(
+        Environment(image="host", tools={"node": ">=18"}), search_path=variables.get("PATH"), home=home
+    )
+    node = toolchain.tools.get("node")
+    if node is None:
+        raise PACKAGE_BUILDER_MISSING.error("expected node 18 or later on this machine, found none")
+    command = [str(node.path.resolve()), str(find_npm(node)), "install", "--package-lock-only"]
+    # Addresses of this machine's registry are no business of the lock.
+    command += ["--omit-lockfile-registry-resolved"]
+    if cutoff is not None:
+        command += ["--before", cutoff.isoformat()]
+    settings = load_index_settings(variables, home=home)
+    with tempfile.TemporaryDirectory(prefix="repotrial-npm-") as place:
+        tree = Path(place, "tree")
+        tree.mkdir()
+        held = os.open(tree, os.O_RDONLY)
+        try:
+            return execute_npm(command, tree, dict(files), settings, seconds=seconds, held=held)
+        finally:
+            os.close(held)
 
 
 def _cut_usage(finished: FinishedProgram) -> FinishedProgram:

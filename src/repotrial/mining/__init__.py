@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from repotrial.mining._front import Mine
     from repotrial.mining._mine import MinePlan, MineSettings, mine_history, plan_mine
     from repotrial.mining._origin import MinedOrigin
+    from repotrial.mining._prove import ProvedContract, prove_draft
     from repotrial.mining._refresh import refresh_contract
     from repotrial.mining._review import ReviewOutcome
     from repotrial.mining._rows import MineRow
@@ -25,9 +26,11 @@ __all__ = [
     "MineRow",
     "MineSettings",
     "MinedOrigin",
+    "ProvedContract",
     "ReviewOutcome",
     "check_unknowable",
     "mine_history",
     "plan_mine",
+    "prove_draft",
     "refresh_contract",
 ]

@@ -101,7 +101,7 @@ def _verify_same(loaded: LoadedContract, lock: str, data: bytes, proving: ProofS
         tried = load_contract(copy, lock_ignored=True)
         assert loaded.lock is not None
         pinned = replace(tried, lock=build_lock(tried, loaded.lock.repository))
-        found = prove_contract(pinned, proving, test_files=_list_test_files(loaded))
+        found = prove_contract(pinned, proving, test_files=list_test_files(loaded))
     if not isinstance(found, Proof):
         raise REFRESH_REFUSED.error(
             f"{loaded.directory}: expected tests that turn with the new packages, found {found.describe()}"
@@ -116,11 +116,13 @@ def _verify_same(loaded: LoadedContract, lock: str, data: bytes, proving: ProofS
         )
 
 
-def _list_test_files(loaded: LoadedContract) -> tuple[str, ...]:
-    overlays = loaded.contract.checks[0].files
+def list_test_files(loaded: LoadedContract) -> tuple[str, ...]:
+    """Where the first check's oracle files go, from its working directory."""
+    check = loaded.contract.checks[0]
+    at = "" if check.cwd == "." else f"{check.cwd.rstrip('/')}/"
     return tuple(
-        pin.path.removeprefix(f"{overlay.source.rstrip('/')}/")
-        for overlay in overlays
+        pin.path.removeprefix(f"{overlay.source.rstrip('/')}/").removeprefix(at)
+        for overlay in check.files
         for pin in loaded.files
         if pin.path.startswith(f"{overlay.source.rstrip('/')}/")
     )

@@ -40,6 +40,7 @@ def test_commands_are_a_noun_and_a_verb_but_for_the_doctor() -> None:
         "contract lock",
         "contract mine",
         "contract new",
+        "contract prove",
         "contract refresh",
         "contract review",
         "contract schema",

@@ -52,7 +52,9 @@ class PackageLocker(Protocol):
         ...
 
 
-def choose_cutoff(committed_at: dt.datetime, *, is_exact: bool = False) -> tuple[dt.date, str]:
+def choose_cutoff(
+    committed_at: dt.datetime, *, is_exact: bool = False, is_for_python: bool = True
+) -> tuple[dt.date, str]:
     """The day as of which packages are taken for a change, and the reason.
 
     The month's end, so that changes of one month share an environment. Not before this machine's interpreter
@@ -61,10 +63,11 @@ def choose_cutoff(committed_at: dt.datetime, *, is_exact: bool = False) -> tuple
     Args:
         committed_at: When the change was made.
         is_exact: Take the day itself: for a project that is among its own tests' packages.
+        is_for_python: Whether packages must know this machine's Python.
     """
     day = committed_at.astimezone(dt.UTC).date()
     month = day if is_exact else (day.replace(day=1) + dt.timedelta(days=32)).replace(day=1)
-    released = _INTERPRETERS.get(sys.version_info[:2])
+    released = _INTERPRETERS.get(sys.version_info[:2]) if is_for_python else None
     if released is not None and month < released + _SETTLED:
         shown = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return released + _SETTLED, f"the change is of {day}; older packages do not know Python {shown}"

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 
 import msgspec
 
-from repotrial._core.display import neutralize
+from repotrial._core.display import list_some, neutralize
 from repotrial.authoring._proof._locks import PackageLocker
 from repotrial.contract import Check, Inventory, LoadedContract
 from repotrial.environment import Installation, InstallationSettings, open_installation
@@ -169,7 +169,7 @@ class _Prover:
             if not green.tests.failed:
                 return green if green.exit_code == 0 else self._fail(*_explain(green))
             if not green.tests.passed:
-                return self._fail(*_explain(green))
+                return self._fail(*_explain(green, self._test_files))
             failed = self._deselect(green)
             if failed is not None:
                 return failed
@@ -268,7 +268,7 @@ def _group(left_out: Iterable[tuple[str, LeftOutReason]]) -> tuple[LeftOutTests,
     )
 
 
-def _explain(run: Rehearsal) -> tuple[ProofFailure, str]:
+def _explain(run: Rehearsal, test_files: Sequence[str] = ()) -> tuple[ProofFailure, str]:
     """What keeps the tests from running on the change itself."""
     if missing := _MISSING.search(run.output):
         return "does-not-run", f"the tests import {missing[1]!r}, which no package of the lock has"
@@ -276,12 +276,20 @@ def _explain(run: Rehearsal) -> tuple[ProofFailure, str]:
         return "needs-network", f"the tests want the network: {_tail(run)}"
     if "fixture '" in run.output and "not found" in run.output:
         return "does-not-run", f"a fixture's plugin is missing: {_tail(run)}"
+    nodes = [find_node(test, test_files) for test in run.tests.failed]
+    if nodes and all(node is not None and "::" not in node for node in nodes):
+        return (
+            "does-not-run",
+            f"{list_some([str(node) for node in nodes], most=3)} cannot be imported: {_tail(run)}",
+        )
     if run.tests.failed:
         return "too-many-fail", f"{len(run.tests.failed)} tests fail with the change itself: {_tail(run)}"
     return "does-not-run", f"the command ends with {run.exit_code} and reports no test: {_tail(run)}"
 
 
 def _tail(run: Rehearsal) -> str:
-    lines = [line.strip() for line in run.output.splitlines() if line.strip()]
+    """The line that says most: an error with its message before a summary that names tests."""
+    lines = [line.strip().removeprefix("E ").strip() for line in run.output.splitlines() if line.strip()]
+    raised = [line for line in lines if re.match(r"[\w.]*(?:Error|Exception)\b: ", line)]
     telling = [line for line in lines if re.search(r"Error\b|error:|FAILED|ERROR", line)]
-    return neutralize((telling or lines or ["it printed nothing"])[-1], max_characters=_SHOWN)
+    return neutralize((raised or telling or lines or ["it printed nothing"])[-1], max_characters=_SHOWN)

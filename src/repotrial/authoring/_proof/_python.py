@@ -34,6 +34,9 @@ from repotrial.contract import Check, Problem
 _FILES: Final = "environment"
 _RESULTS: Final = '"$REPOTRIAL_RESULTS/junit.xml"'
 _LOCK_FIELD: Final = "environment.python"
+_RUNNER: Final = re.compile(rb"^pytest==(\d+)", re.MULTILINE)
+_LEAST_RUNNER: Final = 7
+"""The first major version of pytest that knows Python 3.11, the oldest that this program runs on."""
 
 
 class PreparedPython(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +84,7 @@ def prepare_python(
     locked: LockedPackages | NotComputable = NotComputable(reason="nothing was tried")
     for wanted in attempts:
         locked = _lock(locker, wanted, cutoff=cutoff)
-        if isinstance(locked, LockedPackages):
+        if isinstance(locked, LockedPackages) and _is_runner_usable(locked):
             break
     if isinstance(locked, LockedPackages) and normalize_name(layout.name) in map(
         normalize_name, locked.names
@@ -92,6 +95,12 @@ def prepare_python(
     named = f" ({', '.join(declared.sources)})" if declared.sources else ""
     guess = Guess(field=_LOCK_FIELD, value=f"as of {cutoff}", reason=f"{reason}{named}")
     return PreparedPython(layout=layout, locked=locked, cutoff=guess)
+
+
+def _is_runner_usable(locked: LockedPackages) -> bool:
+    """Whether the runner knows this machine's Python: old projects pin one that does not even start."""
+    found = _RUNNER.search(locked.data)
+    return found is None or int(found[1]) >= _LEAST_RUNNER
 
 
 def _lock(locker: PackageLocker, wanted: Sequence[str], *, cutoff: dt.date) -> LockedPackages | NotComputable:

@@ -9,7 +9,7 @@ from statistics import median
 
 from bench.analysis import bench_analysis
 from bench.gateway import bench_gateway
-from bench.importers import bench_importers, bench_parsing
+from bench.importers import bench_harbor, bench_importers, bench_parsing
 from bench.overhead import bench_overhead
 from bench.retrieval import bench_measures, bench_runs
 from bench.sandbox import bench_sandbox
@@ -31,6 +31,7 @@ def main() -> int:
         bench_workspace(),
         bench_parsing(),
         bench_importers(),
+        bench_harbor(),
         bench_measures(),
         bench_analysis(),
     ):

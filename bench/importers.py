@@ -1,18 +1,22 @@
-"""Transcripts: stream-json parsed and imported, against the standard `json` module."""
+"""Foreign formats: transcripts against the standard `json` module, Harbor tasks against `tomllib`."""
 
 from __future__ import annotations
 
 import io
 import json
 import random
+import tempfile
 import time
+import tomllib
 from collections.abc import Callable
+from pathlib import Path
 
 from bench.trace import Part, Ratio
+from repotrial.interop import survey_harbor
 from repotrial.transcripts import ImportedTranscript, import_transcript
 from repotrial.transcripts._claude import LINES
 
-__all__ = ["bench_importers", "bench_parsing"]
+__all__ = ["bench_harbor", "bench_importers", "bench_parsing"]
 
 _ROUNDS = 25
 _WORDS = (
@@ -46,6 +50,38 @@ def bench_importers(turns: int = 200) -> Ratio:
     The peer believes every field and stops at the first wrong one.
     """
     return _compare("import of stream-json, per turn", 1.8, _import_as_we_do, _import_as_peer, turns)
+
+
+def bench_harbor(tasks: int = 400) -> Ratio:
+    """Reading and grading task directories, five files each, against parsing their `task.toml` alone."""
+    part = Part(name="small tasks", ours_us=[], peer_us=[], note=f"{tasks} directories")
+    with tempfile.TemporaryDirectory() as folder:
+        manifests = [_write_task(Path(folder) / f"task-{number}") for number in range(tasks)]
+        for _ in range(_ROUNDS):
+            part.ours_us.append(_measure(lambda _: survey_harbor(Path(folder)), b"") / tasks)
+            part.peer_us.append(_measure(lambda _: _parse_manifests(manifests), b"") / tasks)
+    return Ratio(name="reading of Harbor tasks, per directory", goal=0.2, parts=(part,))
+
+
+def _write_task(home: Path) -> Path:
+    files = {
+        "task.toml": 'version = "1.0"\n\n[metadata]\ndifficulty = "medium"\ncategory = "system"\n'
+        'tags = ["disk", "logs"]\n\n[verifier]\ntimeout_sec = 300.0\n\n[agent]\ntimeout_sec = 900.0\n\n'
+        '[environment]\nbuild_timeout_sec = 600.0\ncpus = 1\nmemory = "2G"\nstorage = "10G"\n',
+        "instruction.md": "Find out why the disk is full, and write the cause to /app/cause.txt.\n" * 12,
+        "environment/Dockerfile": "FROM python:3.13-slim\nWORKDIR /app\nCOPY logs /app/logs\n",
+        "tests/test.sh": "#!/bin/bash\npython -m pytest /tests/test_outputs.py\n",
+        "tests/test_outputs.py": "def test_cause():\n    assert open('/app/cause.txt').read()\n" * 20,
+    }
+    for name, text in files.items():
+        (home / name).parent.mkdir(parents=True, exist_ok=True)
+        (home / name).write_text(text, encoding="utf-8")
+    return home / "task.toml"
+
+
+def _parse_manifests(paths: list[Path]) -> None:
+    for path in paths:
+        tomllib.loads(path.read_text(encoding="utf-8"))
 
 
 def _compare(

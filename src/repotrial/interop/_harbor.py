@@ -11,6 +11,7 @@ import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
@@ -41,6 +42,7 @@ HarborReason: TypeAlias = Literal[
 
 _VERSIONS: Final = frozenset({"1.0", "1.1", "1.2", "1.3", "1.4"})
 _MAX_BYTES: Final = 4 * 1024 * 1024
+_PART_BYTES: Final = 64 * 1024
 _DOWNLOAD: Final = re.compile(
     rb"\b(?:curl|wget|uvx|git clone|apt(?:-get)? install|apk add|go get|cargo install"
     rb"|(?:pip3?|uv|npm|yarn|pnpm|gem|conda) (?:pip )?(?:install|add|ci))\b"
@@ -51,6 +53,7 @@ _ORACLE: Final = re.compile(
     rb"^\s*(?:COPY|ADD)\s+.*(?:\btests?/|\bsolution\b|solve\.sh|test_outputs\.py|oracle)", re.MULTILINE
 )
 _ORACLE_NAMES: Final = frozenset({"solution", "solve.sh", "test_outputs.py", "oracle.py", "expected_output"})
+_COMPOSE: Final = frozenset({"docker-compose.yaml", "docker-compose.yml"})
 _DEMANDED: Final = re.compile(rb"""["'](/[\w./-]*?([\w-]+\.[a-z0-9]{1,5}))["']""")
 
 
@@ -106,18 +109,25 @@ def _read_task(home: Path, top: Path) -> HarborTask:
         return _refuse(name, home, "", (), "unreadable", f"task.toml: {str(error)[:200] or 'cannot be read'}")
     version = str(document.get("schema_version", document.get("version", "1.0")))
     instruction = _read(f"{home}/instruction.md")
-    dockerfile = _read(f"{home}/environment/Dockerfile")
+    beside = _list_names(f"{home}/environment")
+    dockerfile = _read(f"{home}/environment/Dockerfile") if "Dockerfile" in beside else b""
     script = _read(f"{home}/tests/test.sh")
     tests = _read_tests(f"{home}/tests")
     environment = _table(document, "environment")
     grades = tuple(
         _iter_grades(
-            document, home=home, dockerfile=dockerfile, script=script, tests=tests, instruction=instruction
+            document,
+            beside=beside,
+            dockerfile=dockerfile,
+            script=script,
+            tests=tests,
+            instruction=instruction,
         )
     )
     reason, refusal = _find_refusal(
         document,
-        home=home,
+        missing=_find_missing(home, {"instruction.md": instruction, "tests/test.sh": script}),
+        beside=beside,
         version=version,
         has_docker=bool(dockerfile),
         image=environment.get("docker_image"),
@@ -139,22 +149,26 @@ def _refuse(
 
 
 def _find_refusal(
-    document: Mapping[str, Any], *, home: Path, version: str, has_docker: bool, image: object
+    document: Mapping[str, Any],
+    *,
+    missing: str | None,
+    beside: AbstractSet[str],
+    version: str,
+    has_docker: bool,
+    image: object,
 ) -> tuple[HarborReason, str]:
     environment = _table(document, "environment")
     if version not in _VERSIONS:
         return "format-unknown", f"schema_version: expected 1.0 to 1.4, found {version[:40]!r}"
-    for file in ("instruction.md", "tests/test.sh"):
-        has_steps = "steps" in document and file in {"instruction.md", "tests/test.sh"}
-        if not has_steps and not (home / file).is_file():
-            return "incomplete", f"{file}: expected a file, found none"
+    if missing is not None and "steps" not in document:
+        return "incomplete", f"{missing}: expected a file, found none"
     if environment.get("os", "linux") != "linux":
         return "not-linux", f"environment.os: expected linux, found {str(environment['os'])[:40]!r}"
     if "steps" in document:
         return "several-steps", "steps: expected one instruction, found several; a contract has one statement"
     if environment.get("gpus") or environment.get("tpu"):
         return "needs-gpu", "environment.gpus: expected none, found some; sandboxes have no such devices"
-    if any((home / "environment" / f"docker-compose.{end}").is_file() for end in ("yaml", "yml")):
+    if _COMPOSE & beside:
         return "several-containers", "environment: expected one container, found a compose file"
     if has_docker:
         return (
@@ -170,7 +184,7 @@ def _find_refusal(
 def _iter_grades(
     document: Mapping[str, Any],
     *,
-    home: Path,
+    beside: AbstractSet[str],
     dockerfile: bytes,
     script: bytes,
     tests: bytes,
@@ -181,7 +195,7 @@ def _iter_grades(
         yield "verify-time-download"
     if _is_unpinned(dockerfile, environment.get("docker_image")):
         yield "unpinned-image"
-    if _ORACLE.search(dockerfile) or _ORACLE_NAMES & _list_names(f"{home}/environment"):
+    if _ORACLE.search(dockerfile) or _ORACLE_NAMES & beside:
         yield "oracle-in-agent-image"
     if verifier.get("environment_mode", "shared") != "separate":
         yield "shared-verifier"
@@ -194,6 +208,11 @@ def _iter_grades(
     modes = {_table(document, name).get("network_mode") for name in ("agent", "environment")}
     if "public" in modes or (not modes - {None} and environment.get("allow_internet", True)):
         yield "network-open"
+
+
+def _find_missing(home: Path, read: Mapping[str, bytes]) -> str | None:
+    """The first of these files that is not there; what was read need not be looked for."""
+    return next((name for name, data in read.items() if not data and not (home / name).is_file()), None)
 
 
 def _is_unpinned(dockerfile: bytes, image: object) -> bool:
@@ -226,11 +245,19 @@ def _read(path: str) -> bytes:
         handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError:
         return b""
-    with os.fdopen(handle, "rb", buffering=0) as stream:
-        try:
-            return stream.read(_MAX_BYTES) or b""
-        except OSError:
-            return b""
+    parts: list[bytes] = []
+    left = _MAX_BYTES
+    try:
+        while left > 0 and (part := os.read(handle, min(left, _PART_BYTES))):
+            parts.append(part)
+            left -= len(part)
+            if len(part) < _PART_BYTES:
+                break  # a file of ordinary size: one call
+    except OSError:
+        return b""
+    finally:
+        os.close(handle)
+    return b"".join(parts)
 
 
 def _table(document: Mapping[str, Any], name: str) -> Mapping[str, Any]:

@@ -12,7 +12,8 @@ from repotrial.cli._batch import BatchVerdict, work_through
 from repotrial.cli._contract_certify import certify
 from repotrial.cli._contract_complexity import complexity
 from repotrial.cli._contract_mine import mine, review
-from repotrial.cli._contract_new import import_contracts, new_contract, prove
+from repotrial.cli._contract_new import import_contracts, new_contract
+from repotrial.cli._contract_prove import prove
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import ContractDirectories, ContractDirectory, JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_problems

@@ -12,10 +12,9 @@ from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args
 import typer
 
 from repotrial import api
-from repotrial._core.display import list_some
 from repotrial._core.errors import ErrorCode, ExitCode, RepoTrialError, UsageError
 from repotrial.cli._machine import CacheOption, build_settings
-from repotrial.cli._options import ContractDirectory, JsonFlag
+from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import Screen, counted, print_error, print_json, print_problems
 
 C = TypeVar("C", bound=str)
@@ -219,18 +218,20 @@ def new_contract(  # noqa: PLR0913 - one option for each field that only the aut
             python_lock=python_lock,
         )
     machine = build_settings(cache) if is_tried and from_commit is not None else None
-    created = api.create_contract(options, machine, _ignore_step if json else _tell_step)
+    created = api.create_contract(options, machine, ignore_step if json else tell_step)
     if json:
         print_json(created)
     else:
         show_created(created)
 
 
-def _tell_step(step: str) -> None:
+def tell_step(step: str) -> None:
+    """Progress, for people."""
     Screen(to_stderr=True).line((f"trying: {step}", "dim"))
 
 
-def _ignore_step(step: str) -> None:
+def ignore_step(step: str) -> None:
+    """Beside --json."""
     del step
 
 
@@ -254,7 +255,7 @@ def show_created(created: api.CreatedContract) -> None:
     for guess in created.guesses:
         word = "found" if guess.is_seen else "guessed"
         screen.line((f"  {word} {guess.field} = {guess.value} ({guess.reason})", "dim"))
-    _show_proof(screen, created)
+    show_proof(screen, created)
     if created.problems:
         screen.line(("left for you:", "bold"))
         print_problems(screen, created)
@@ -267,35 +268,11 @@ def show_created(created: api.CreatedContract) -> None:
     screen.line(f"next: edit {what}, then `repotrial contract {verb} {directory}`")
 
 
-def _show_proof(screen: Screen, created: api.CreatedContract | api.ProvedContract) -> None:
+def show_proof(screen: Screen, created: api.CreatedContract | api.ProvedContract) -> None:
+    """What the tests did, in a line."""
     if (proof := created.proof) is not None:
         head = ("  proved: ", "green") if proof.is_proved else ("  not proved: ", "bold yellow")
         screen.line(head, proof.describe())
-
-
-def prove(directory: ContractDirectory, *, cache: CacheOption = None, json: JsonFlag = False) -> None:
-    """Run the first check on the snapshot and on the reference, three times each, and write what happened.
-
-    The inventory becomes the tests that turn and those that stay; tests that fail with the reference are
-    taken out of the command. Nothing else of contract.toml changes. Ends with 1 where no test turns.
-    """
-    proved = api.prove_contract(directory, build_settings(cache), _ignore_step if json else _tell_step)
-    if json:
-        print_json(proved)
-    else:
-        _show_proved(Screen(), proved)
-    if not proved.proof.is_proved:
-        raise typer.Exit(ExitCode.DOES_NOT_HOLD)
-
-
-def _show_proved(screen: Screen, proved: api.ProvedContract) -> None:
-    _show_proof(screen, proved)
-    for group in getattr(proved.proof, "left_out", ()):
-        screen.line(f"  left out, {group.reason}: {list_some(list(group.tests), most=_MAX_FILES_NAMED)}")
-    for name in proved.written:
-        screen.line((f"written: {proved.directory}/{name}", "bold"))
-    if proved.proof.is_proved:
-        screen.line(f"next: `repotrial contract lock {shlex.quote(proved.directory)}`")
 
 
 _ImportFormat: TypeAlias = Literal["swebench", "harbor"]

@@ -33,7 +33,7 @@ BUDGET_REACHED = ErrorCode(
     "budget-reached",
     UsageError,
     "A budget was used up before the agent began: provisioning and Setup are paid from it as well.",
-    hint="raise the cap or the envelope that the message names; what Setup completed is kept",
+    hint="raise the cap (a policy choice) or the envelope that is named; what Setup completed is kept",
 )
 RUN_STOPPED = ErrorCode(
     "run-stopped",

@@ -234,3 +234,16 @@ def test_source_does_not_tell_things_as_persons() -> None:
         if _PERSONS.search(path.read_text(encoding="utf-8").replace("become-somebody-else", ""))
     }
     assert found == set(_PERSONS_ALLOWED)
+
+
+_CAP = re.compile(r"\bcaps?\b", re.IGNORECASE)
+_NO_CAPS_OF_A_RUN = {"conformance.md", "add-an-agent.md"}
+"""The first tells of clauses; the second of what an adapter passes on."""
+
+
+def test_a_page_that_names_a_cap_calls_it_a_policy_choice() -> None:
+    pages = [page for page in (ROOT / "docs").rglob("*.md") if page.parent.name != "adr"]
+    named = [page for page in pages if _CAP.search(page.read_text(encoding="utf-8"))]
+    assert len(named) > len(_NO_CAPS_OF_A_RUN)
+    silent = {page.name for page in named if "policy choice" not in page.read_text(encoding="utf-8")}
+    assert silent <= _NO_CAPS_OF_A_RUN

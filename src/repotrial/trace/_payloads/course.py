@@ -99,7 +99,7 @@ class Termination(EventPayload, frozen=True, kw_only=True):
     evidence: tuple[EventSeq, ...] = ()
     """Alerts, interventions and decisions that it rests on."""
     signals: tuple[Signal, ...] = ()
-    """Consumption at the end against its caps: tokens, wall time, tool calls, failed check cycles (B2)."""
+    """Consumption at the end against its caps (policy choices): tokens, time, calls, failed checks (B2)."""
 
 
 class DroppedOfType(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, gc=False):

@@ -14,6 +14,7 @@ import pytest
 
 import repotrial
 from repotrial.cli import main
+from support.caps import find_unlabeled_caps
 from support.claims import digest_sources, find_claims, find_titles, list_known_numbers
 from support.command_line import call, execute, surroundings
 from support.harness import require_sandboxes
@@ -165,6 +166,28 @@ class TestConducted:
         assert strange == []
         drawn = find_titles(page)
         assert drawn["p1-rates"].startswith("strong succeeded most often: 7 of 10")
+
+    def test_every_output_about_it_that_names_a_cap_calls_it_a_policy_choice(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        texts = {
+            " ".join(words): call(capsys, *words, conducted).out
+            for words in (("pilot", "status"), ("pilot", "analyze"), ("run", "list"), ("run", "summary"))
+        }
+        capped = next(path for path in (conducted / "runs").iterdir() if (path / "seal.json").is_file())
+        texts["run show"] = call(capsys, "run", "show", capped, "--verdict").out
+        for form, place in (
+            ("html", conducted),
+            ("md", conducted),
+            ("html", conducted / "runs"),
+            ("md", conducted / "runs"),
+            ("html", capped),
+        ):
+            out = tmp_path / "report"
+            assert call(capsys, "report", "build", place, "--format", form, "--out", out).status == 0
+            texts[f"report build {place.name} as {form}"] = out.read_text(encoding="utf-8")
+        assert len(texts) == 10
+        assert {name: found for name, text in texts.items() if (found := find_unlabeled_caps(text))} == {}
 
     def test_its_page_has_every_part_and_its_rows_are_those_of_the_csv(
         self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path

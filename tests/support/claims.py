@@ -32,7 +32,11 @@ class Claim(NamedTuple):
 
 def find_claims(page: str) -> list[Claim]:
     """Every number that a table of the page has."""
-    return [Claim(table.removeprefix("p1-"), source, text) for table, source, text in _CELL.findall(page)]
+    found = [(table.removeprefix("p1-"), source, text) for table, source, text in _CELL.findall(page)]
+    return [
+        Claim("beside" if table.startswith("beside") else table, source, text)
+        for table, source, text in found
+    ]
 
 
 def find_titles(page: str) -> dict[str, str]:
@@ -111,6 +115,7 @@ def list_known_numbers(pilot: Path) -> dict[str, set[str]]:
         **counted,
         "arm": counted["arm"] | {_show(number) for number in _iter_numbers(intervals)},
         "powers": _read_powers(pilot),
+        "beside": {_show(_count_steps(pilot / "runs" / Path(row["directory"]).name)) for row in rows},
     }
 
 
@@ -138,6 +143,12 @@ def _count_by_hand(rows: list[dict[str, Any]]) -> dict[str, set[str]]:
         "trial": {_show(number) for number in trials},
         "trust": {_show(number) for number in trust.values()},
     }
+
+
+def _count_steps(run: Path) -> int:
+    """Programs that started while a script acted."""
+    events = map(json.loads, (run / "trace.jsonl").read_bytes().splitlines())
+    return sum(event["type"] == "program-start" and event["payload"]["phase"] == "act" for event in events)
 
 
 def _read_powers(pilot: Path) -> set[str]:

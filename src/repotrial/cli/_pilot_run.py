@@ -9,6 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from repotrial import api
+from repotrial._core.display import mark_cap
 from repotrial._core.errors import ExitCode
 from repotrial.cli._machine import CacheOption, build_settings
 from repotrial.cli._options import JsonFlag
@@ -114,7 +115,7 @@ def show_criteria(screen: Screen, checked: api.StageChecked) -> None:
     rows: list[list[ScreenPart]] = [
         [
             f"stage {item.stage} {item.when}",
-            item.name,
+            mark_cap(item.name),
             ("met", "green") if item.is_met else ("not met", "bold red"),
             item.evidence,
         ]

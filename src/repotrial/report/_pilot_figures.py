@@ -138,9 +138,9 @@ def draw_incidence(found: PilotFigures, prefix: str, *, of: str) -> Figure | Non
     frame = Frame(
         name=f"{prefix}{of}",
         title=f"{best} succeeds most: {last.final:.0%} of its planned runs{half}",
-        words="Cumulative incidence of success among all planned runs of an arm. Other ends (a cap, a crash, "
-        "an end without success) compete: such runs never succeed, and stay in the denominator. The shade is "
-        f"a {last.level:.0%} band, point by point, that resamples tasks."
+        words="Cumulative incidence of success among all planned runs of an arm. Other ends (a cap, which is "
+        "a policy choice, a crash, an end without success) compete: such runs never succeed, and stay in the "
+        f"denominator. The shade is a {last.level:.0%} band, point by point, that resamples tasks."
         + (f" The first {_MOST_CURVES} arms are drawn." if len(found.arms) > _MOST_CURVES else ""),
         x_label=unit,
         y_label="share of planned runs that succeeded",

@@ -286,7 +286,9 @@ class PilotSections:
             "have worked otherwise. A cap is a policy choice.",
             is_folded=True,
         )
-        return self._section("stricter-caps", "Under stricter caps, provisional", table if rows else None)
+        return self._section(
+            "stricter-caps", "Under stricter caps (a policy choice), provisional", table if rows else None
+        )
 
     def trust(self, numbered: NumberedRuns) -> Section:
         """How far verdicts are protected, and who vouches for the records."""

@@ -215,6 +215,7 @@ def iter_protocol_sections(view: PlanView, prefix: str) -> Iterator[Section]:
                     (one.asset, f"{one.boundary}: {one.threat}", one.mitigation, one.cost_impact, one.harm)
                     for one in pilot.risks
                 ),
+                note="A cap, an envelope or a breaker's threshold is a policy choice.",
                 is_folded=True,
             ),
         ),

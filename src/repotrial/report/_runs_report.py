@@ -10,7 +10,7 @@ import msgspec
 
 from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.digest import digest_bytes
-from repotrial._core.display import shorten_digests
+from repotrial._core.display import mark_cap, shorten_digests
 from repotrial.analysis import (
     AgentSummary,
     CollectedSummary,
@@ -368,7 +368,9 @@ def iter_views(numbered: _Anchored, *, is_shared: bool, pages: Mapping[Path, str
             ("assurance", run.entry.assurance_words),
             ("record", row.head_hash),
         ]
-        facts += [(f"deviation: {remark.code}", remark.message) for remark in run.card.deviations]
+        facts += [
+            ("deviation", mark_cap(f"{remark.code}: {remark.message}")) for remark in run.card.deviations
+        ]
         yield RunView(
             anchor=anchor,
             title=f"{row.contract or '?'}, {shorten_digests(name)}, repeat {_known(row.replicate)}",

@@ -16,6 +16,7 @@ import pytest
 import repotrial
 from repotrial import api
 from repotrial.signing import SigningKey
+from support.caps import find_unlabeled_caps
 from support.command_line import call
 from support.errors import raises_code
 from support.hostile import ATTACKS
@@ -128,3 +129,4 @@ def test_every_output_that_names_a_cap_calls_it_a_policy_choice(
         lines = [line for line in out.read_text(encoding="utf-8").splitlines() if "-cap:" in line]
         assert lines
         assert all("policy choice" in line for line in lines)
+        assert find_unlabeled_caps(out.read_text(encoding="utf-8")) == []

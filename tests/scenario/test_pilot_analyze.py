@@ -148,64 +148,6 @@ class TestConducted:
         assert (null["family"], null["is_told_apart"]) == ("exploratory", False)
         assert null["p"] > 0.05
 
-    def test_every_number_of_its_page_is_recomputed_from_what_it_links(
-        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
-    ) -> None:
-        copied = tmp_path / "copy"
-        shutil.copytree(conducted, copied)
-        out = tmp_path / "pilot.html"
-        assert call(capsys, "report", "build", conducted, "--out", out).status == 0
-        page = out.read_text(encoding="utf-8")
-        claims = find_claims(page)
-        assert len(claims) > 300
-        digests = digest_sources(page, copied)
-        assert {claim.source for claim in claims} <= set(digests), "each number names an artefact"
-        assert all(found == expected for found, expected in digests.values())
-        known = list_known_numbers(copied)
-        strange = [claim for claim in claims if claim.text not in known[claim.table]]
-        assert strange == []
-        drawn = find_titles(page)
-        assert drawn["p1-rates"].startswith("strong succeeded most often: 7 of 10")
-
-    def test_every_output_about_it_that_names_a_cap_calls_it_a_policy_choice(
-        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
-    ) -> None:
-        texts = {
-            " ".join(words): call(capsys, *words, conducted).out
-            for words in (("pilot", "status"), ("pilot", "analyze"), ("run", "list"), ("run", "summary"))
-        }
-        capped = next(path for path in (conducted / "runs").iterdir() if (path / "seal.json").is_file())
-        texts["run show"] = call(capsys, "run", "show", capped, "--verdict").out
-        for form, place in (
-            ("html", conducted),
-            ("md", conducted),
-            ("html", conducted / "runs"),
-            ("md", conducted / "runs"),
-            ("html", capped),
-        ):
-            out = tmp_path / "report"
-            assert call(capsys, "report", "build", place, "--format", form, "--out", out).status == 0
-            texts[f"report build {place.name} as {form}"] = out.read_text(encoding="utf-8")
-        assert len(texts) == 10
-        assert {name: found for name, text in texts.items() if (found := find_unlabeled_caps(text))} == {}
-
-    def test_its_page_has_every_part_and_its_rows_are_those_of_the_csv(
-        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
-    ) -> None:
-        call(capsys, "report", "build", conducted, "--out", tmp_path / "pilot.html", "--run-pages")
-        page = read_report((tmp_path / "pilot.html").read_text(encoding="utf-8"))
-        sections = {name.removeprefix("p1-") for name in page.ids}
-        assert sections >= _PARTS, _PARTS - sections
-        cells = [link for link in page.links if link.startswith("pilot-runs/")]
-        assert len(cells) >= 40
-        assert all((tmp_path / link).is_file() for link in cells), "each cell opens its run"
-        call(capsys, "report", "build", conducted, "--format", "csv", "--out", tmp_path / "pilot.csv")
-        with (tmp_path / "pilot.csv").open(encoding="utf-8", newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        assert [row["status"] for row in rows] == [
-            row["status"] for row in repotrial.open_pilot(conducted).rows()
-        ]
-
     def test_a_copy_on_which_nothing_can_be_executed_computes_every_figure_again(
         self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
     ) -> None:
@@ -275,3 +217,64 @@ def test_a_directory_and_a_table_at_once_or_neither_are_refused(
     assert call(capsys, "pilot", "analyze").status == 2
     assert call(capsys, "pilot", "analyze", tmp_path, "--table", table).status == 2
     assert call(capsys, "pilot", "analyze", tmp_path).status == 1
+
+
+def test_every_number_of_its_page_is_recomputed_from_what_it_links(
+    capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+) -> None:
+    copied = tmp_path / "copy"
+    shutil.copytree(conducted, copied)
+    out = tmp_path / "pilot.html"
+    assert call(capsys, "report", "build", conducted, "--out", out).status == 0
+    page = out.read_text(encoding="utf-8")
+    claims = find_claims(page)
+    assert len(claims) > 300
+    digests = digest_sources(page, copied)
+    assert {claim.source for claim in claims} <= set(digests), "each number names an artefact"
+    assert all(found == expected for found, expected in digests.values())
+    known = list_known_numbers(copied)
+    strange = [claim for claim in claims if claim.text not in known[claim.table]]
+    assert strange == []
+    drawn = find_titles(page)
+    assert drawn["p1-rates"].startswith("strong succeeded most often: 7 of 10")
+
+
+def test_every_output_about_it_that_names_a_cap_calls_it_a_policy_choice(
+    capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+) -> None:
+    texts = {
+        " ".join(words): call(capsys, *words, conducted).out
+        for words in (("pilot", "status"), ("pilot", "analyze"), ("run", "list"), ("run", "summary"))
+    }
+    capped = next(path for path in (conducted / "runs").iterdir() if (path / "seal.json").is_file())
+    texts["run show"] = call(capsys, "run", "show", capped, "--verdict").out
+    for form, place in (
+        ("html", conducted),
+        ("md", conducted),
+        ("html", conducted / "runs"),
+        ("md", conducted / "runs"),
+        ("html", capped),
+    ):
+        out = tmp_path / "report"
+        assert call(capsys, "report", "build", place, "--format", form, "--out", out).status == 0
+        texts[f"report build {place.name} as {form}"] = out.read_text(encoding="utf-8")
+    assert len(texts) == 10
+    assert {name: found for name, text in texts.items() if (found := find_unlabeled_caps(text))} == {}
+
+
+def test_its_page_has_every_part_and_its_rows_are_those_of_the_csv(
+    capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+) -> None:
+    call(capsys, "report", "build", conducted, "--out", tmp_path / "pilot.html", "--run-pages")
+    page = read_report((tmp_path / "pilot.html").read_text(encoding="utf-8"))
+    sections = {name.removeprefix("p1-") for name in page.ids}
+    assert sections >= _PARTS, _PARTS - sections
+    cells = [link for link in page.links if link.startswith("pilot-runs/")]
+    assert len(cells) >= 40
+    assert all((tmp_path / link).is_file() for link in cells), "each cell opens its run"
+    call(capsys, "report", "build", conducted, "--format", "csv", "--out", tmp_path / "pilot.csv")
+    with (tmp_path / "pilot.csv").open(encoding="utf-8", newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert [row["status"] for row in rows] == [
+        row["status"] for row in repotrial.open_pilot(conducted).rows()
+    ]

@@ -106,7 +106,7 @@ def _print_notes(screen: Screen, run: api.JudgedRun) -> None:
     for text in list(notes)[:_MOST_LINES]:
         screen.line(("  look at: ", "yellow"), text)
     for remark in card.deviations:
-        screen.line(("  deviation: ", "yellow"), f"{remark.code}: {remark.message}")
+        screen.line(("  deviation: ", "yellow"), mark_cap(f"{remark.code}: {remark.message}"))
 
 
 def _print_some(screen: Screen, lines: tuple[str, ...] | list[str]) -> None:

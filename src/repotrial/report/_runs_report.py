@@ -328,7 +328,7 @@ def _build_cells(row: RunRow) -> tuple[Cell, ...]:
 
 def _iter_remarks(summary: RunsSummary) -> Iterator[str]:
     for word, text in summary.remarks:
-        yield f"{word.capitalize()}: {text}."
+        yield mark_cap(f"{word.capitalize()}: {text}.")
     if (notional := summary.notional_remark) is not None:
         yield f"Notional cost: {notional}."
     for found in summary.agents:
@@ -368,9 +368,7 @@ def iter_views(numbered: _Anchored, *, is_shared: bool, pages: Mapping[Path, str
             ("assurance", run.entry.assurance_words),
             ("record", row.head_hash),
         ]
-        facts += [
-            ("deviation", mark_cap(f"{remark.code}: {remark.message}")) for remark in run.card.deviations
-        ]
+        facts += [("deviation", mark_cap(f"{one.code}: {one.message}")) for one in run.card.deviations]
         yield RunView(
             anchor=anchor,
             title=f"{row.contract or '?'}, {shorten_digests(name)}, repeat {_known(row.replicate)}",

@@ -13,11 +13,15 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from numpy.random import SeedSequence
 
 from repotrial import api
+from repotrial._core.absence import NotComputable
 from repotrial._core.errors import EvidenceError, RepoTrialError, UsageError
+from support.exhaustive import IS_EXHAUSTIVE
 from support.pilots import build_machine, write_pilot
 
+FLAKY = '["dashes", "doubled", "first", "last", "length", "lower", "reverse", "upper"]'
 PRICES = """\
 action_type,unit,unit_price,notes
 exec:wall,second,0.01,test
@@ -254,6 +258,27 @@ def test_three_stages_with_registered_looks_and_a_logged_adaptation(tmp_path: Pa
     assert status.findings == ()
 
 
+@pytest.mark.skipif(not IS_EXHAUSTIVE, reason="eighty runs: REPOTRIAL_EXHAUSTIVE=1 conducts them")
+def test_a_rule_whose_assumption_stage_2_refutes_is_off_and_no_look_is_held(tmp_path: Path) -> None:
+    """An arm that solves a task in its first run and never again varies more than was planned (Q16)."""
+    directory = write_pilot(tmp_path, smallest_effect="0.9", least_tasks="4", icc="0.8")
+    seed = int(SeedSequence(20260307, spawn_key=(0, 0)).generate_state(1)[0])  # of the agent, run 0
+    for task in (directory.parent / "agents" / "weak").iterdir():
+        solving = (directory.parent / "agents" / "strong" / task.name).read_text("utf-8")
+        task.write_text(f'[ "$REPOTRIAL_SEED" = {seed} ] || exit 0\n{solving}', "utf-8")
+    file = directory / "pilot.toml"
+    file.write_text(file.read_text("utf-8").replace("# contrast = ", "contrast = ", 1), "utf-8")
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--jobs", "2")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "the efficacy rule is off: stage 2 refutes what it rests on: planning-values" in done.stdout
+    status = api.show_pilot(directory, build_machine(tmp_path))
+    assert "vary by" in status.rule_off
+    assert [stage.planned - stage.conducted for stage in status.stages] == [0, 0, 0]
+    assert status.stages[2].planned > 0
+    assert [entry for entry in _journal(directory) if entry["kind"] == "look"] == []
+
+
 def test_a_run_that_was_stopped_is_conducted_anew_and_taken_for_nothing_else(tmp_path: Path) -> None:
     directory = write_pilot(tmp_path)
     _freeze(directory)
@@ -274,15 +299,62 @@ def _find_started(directory: Path) -> list[Path]:
 
 
 def test_an_envelope_that_does_not_allow_the_next_run_stops_the_pilot_before_it(tmp_path: Path) -> None:
-    directory = write_pilot(tmp_path, run_usd="0.01", task_usd="0.01", total_usd="0.01")
-    (directory / "prices.csv").write_text(PRICES, "utf-8")
+    # Half of B_run is kept for acceptance: three dollars have no room for it once two and a half are spent.
+    directory = write_pilot(tmp_path, run_usd="1", task_usd="3", total_usd="3")
+    (directory / "prices.csv").write_text(PRICES.replace("0.01", "100"), "utf-8")
     file = directory / "pilot.toml"
     file.write_text(file.read_text("utf-8").replace("# prices =", "prices ="), "utf-8")
     _freeze(directory)
     done = subprocess.run(
         _command(directory, "pilot", "run", str(directory)), capture_output=True, text=True, check=False
     )
-    assert "stop: budget: an envelope does not allow the next run" in done.stdout
-    assert _conducted(directory) == []
+    assert "stop: budget: an envelope does not allow the next run" in done.stdout, done.stdout + done.stderr
+    assert 0 < len(_conducted(directory)) < 10
     (envelope,) = api.show_pilot(directory, build_machine(tmp_path)).envelopes
-    assert (envelope.spent, envelope.held) == ("0", "0")
+    assert Decimal(envelope.spent) > Decimal("2.5") - 1
+    assert envelope.held == "0"
+    # No task is complete: the analysis has no rate, and shows what was conducted beside it.
+    figures = api.analyze_conducted(directory).pilot
+    assert not isinstance(figures, NotComputable)
+    flow = figures.flow
+    assert (flow["contracts analyzed"], flow["trials analyzed"]) == (0, 0)
+    assert flow["trials beside the estimates"] == len(_conducted(directory))
+    assert flow["trials never started"] + flow["trials beside the estimates"] == flow["trials planned"] == 50
+
+
+def test_a_boundary_violated_in_stage_1_stops_the_pilot_for_all_arms(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path)
+    for script in (directory.parent / "agents" / "weak").iterdir():
+        script.write_text("#!/bin/bash\nexec 3<>/dev/tcp/192.0.2.1/80\ntrue\n", "utf-8")
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--jobs", "2")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert "stop: safety: " in done.stdout, done.stdout + done.stderr
+    (stop,) = [entry for entry in _journal(directory) if entry["kind"] == "stop"]
+    assert "violated a boundary" in str(stop["data"])
+    assert 0 < len(_conducted(directory)) <= 10
+    before = len(_conducted(directory))
+    subprocess.run(words, capture_output=True, check=False)
+    assert len(_conducted(directory)) == before
+
+
+def test_changes_of_contracts_listed_as_flaky_are_judged_again_and_the_rule_decides(tmp_path: Path) -> None:
+    directory = write_pilot(tmp_path, passes="2", reruns="3", contracts=FLAKY)
+    (directory / "prices.csv").write_text(PRICES, "utf-8")
+    file = directory / "pilot.toml"
+    file.write_text(file.read_text("utf-8").replace("# prices =", "prices ="), "utf-8")
+    _freeze(directory)
+    words = _command(directory, "pilot", "run", str(directory), "--stage", "1", "--jobs", "2")
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    entries = _journal(directory)
+    again = [entry for entry in entries if entry["kind"] == "judged-again"]
+    # Two judgments decide each: two passes, or two failures of three. All of it is in the ledger.
+    assert len(again) == len(_conducted(directory)) == 10
+    data = [msgspec.convert(entry["data"], dict[str, str]) for entry in (*again, *_conducted(directory))]
+    total = sum((Decimal(each["usd"]) for each in data), start=Decimal(0))
+    status = api.show_pilot(directory, build_machine(tmp_path))
+    assert Decimal(status.envelopes[0].spent) == total
+    assert (status.findings, status.stages[0].indeterminate) == ((), 0)
+    shutil.rmtree(directory / "runs" / str(again[0]["directory"]))
+    assert "[run-dropped]" in _find(directory, tmp_path)

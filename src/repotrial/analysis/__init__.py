@@ -7,6 +7,12 @@ from typing import TYPE_CHECKING
 from repotrial._core.lazy import build_hooks
 
 if TYPE_CHECKING:
+    from repotrial.analysis._adjudication import (
+        Adjudicated,
+        AdjudicationEnd,
+        adjudicate,
+        is_adjudicated,
+    )
     from repotrial.analysis._agents import AgentSummary, PairedSummary, compare_agents
     from repotrial.analysis._analyze_pilot import analyze_pilot
     from repotrial.analysis._analyze_table import analyze_table
@@ -18,7 +24,7 @@ if TYPE_CHECKING:
     from repotrial.analysis._plan_blinded import BlindedVariance, RepeatsDecision
     from repotrial.analysis._plan_build import TaskFacts, build_plan
     from repotrial.analysis._plan_cost import CostModel
-    from repotrial.analysis._plan_document import Pilot, PilotArm
+    from repotrial.analysis._plan_document import Adjudication, Pilot, PilotArm, PilotContrast
     from repotrial.analysis._plan_review import ReviewLabel
     from repotrial.analysis._plan_rows import (
         LoadedPlan,
@@ -38,6 +44,9 @@ else:
     __getattr__, __dir__ = build_hooks(__name__)
 
 __all__ = [
+    "Adjudicated",
+    "Adjudication",
+    "AdjudicationEnd",
     "AgentSummary",
     "Analysis",
     "ArmFigures",
@@ -53,6 +62,7 @@ __all__ = [
     "PairedSummary",
     "Pilot",
     "PilotArm",
+    "PilotContrast",
     "PilotFigures",
     "PlannedRow",
     "PowerAnalysis",
@@ -68,6 +78,7 @@ __all__ = [
     "RunsSummary",
     "TaskFacts",
     "TrialTable",
+    "adjudicate",
     "analyze_pilot",
     "analyze_table",
     "build_plan",
@@ -77,6 +88,7 @@ __all__ = [
     "compare_runs",
     "explain_run",
     "find_left_out",
+    "is_adjudicated",
     "judge_planned",
     "read_trials",
     "summarize_runs",

@@ -10,6 +10,7 @@ from repotrial import __version__
 from repotrial._core.absence import NotComputable
 from repotrial.analysis._arms import describe_arm
 from repotrial.analysis._contrasts import Contrast, describe_contrasts, find_tied
+from repotrial.analysis._pilot_flow import count_beside, describe_adjudication, trace_flow
 from repotrial.analysis._pilot_records import (
     bound_contrasts,
     build_clusters_of,
@@ -67,6 +68,7 @@ def analyze_pilot(
         {name: build_clusters_of(group) for name, group in by_arm.items()},
         level=pilot.level,
         computed_from={name: (name_runs(name),) for name in by_arm},
+        family=pilot.family,
     )
     figures = {arm.name: arm for arm in arms}
     return Analysis(
@@ -145,7 +147,9 @@ def _describe_pilot(
     runs = [one.run for one in trials if one.run is not None]
     return PilotFigures(
         pilot=pilot.id,
-        flow=_trace_flow(pilot, trials),
+        flow=trace_flow(pilot, trials),
+        beside=count_beside(pilot),
+        adjudication=describe_adjudication(pilot, trials),
         arms=tuple(
             describe_record(
                 name, [one for one in trials if one.planned.arm == name], level=pilot.level, book=book
@@ -207,20 +211,3 @@ def _contrast_strata(
             for one in own
         ]
     return tuple(found)
-
-
-def _trace_flow(pilot: ConductedPilot, trials: Sequence[CountedTrial]) -> dict[str, int]:
-    outcomes = [one.trial.outcome for one in trials]
-    return {
-        "contracts planned": len({one.planned.task for one in trials} | set(pilot.removed)),
-        "contracts removed": len(pilot.removed),
-        "contracts analyzed": len({one.planned.task for one in trials}),
-        "trials planned": len(trials),
-        "attempts": sum(one.planned.attempts for one in trials),
-        "trials with an outcome": len(trials) - outcomes.count("indeterminate"),
-        "indeterminate": outcomes.count("indeterminate"),
-        "success": outcomes.count("success"),
-        "failure": outcomes.count("failure"),
-        "error": outcomes.count("error"),
-        "invalid": outcomes.count("invalid"),
-    }

@@ -41,6 +41,7 @@ def describe_contrasts(
     *,
     level: float,
     computed_from: Mapping[str, tuple[str, ...]],
+    family: int | None = None,
 ) -> tuple[ContrastFigures, ...]:
     """All contrasts, the primary ones adjusted for each other.
 
@@ -49,6 +50,7 @@ def describe_contrasts(
         clusters: Outcomes of each arm, by task.
         level: Of the intervals; the rest is the error rate of the family.
         computed_from: Names of artefacts of each arm.
+        family: Over how many the level is split; None: over the primary ones.
     """
     from numpy.random import SeedSequence
 
@@ -65,11 +67,14 @@ def describe_contrasts(
         for contrast in contrasts
     ]
     primary = [place for place, contrast in enumerate(contrasts) if contrast.family == "primary"]
-    alpha = (1 - level) / max(1, len(primary))
+    size = max(1, len(primary), family or 0)
+    alpha = (1 - level) / size
     plain = [_find_p(contrast, one, alpha) for contrast, one in zip(contrasts, found, strict=True)]
     # A contrast without a p-value stays in the family: leaving it out would favor the others.
-    family = [1.0 if isinstance(p, NotComputable) else p for p in (plain[place] for place in primary)]
-    adjusted = dict(zip(primary, adjust_holm(family), strict=True))
+    # So does one that was registered and only describes after a stop.
+    p_values = [1.0 if isinstance(p, NotComputable) else p for p in (plain[place] for place in primary)]
+    p_values += [1.0] * (size - len(primary))
+    adjusted = dict(zip(primary, adjust_holm(p_values), strict=False))
     return tuple(
         _describe(
             contrast,

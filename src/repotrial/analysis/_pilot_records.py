@@ -1,4 +1,4 @@
-"""What sealed runs show beside outcomes: bounds, endings, rubric, curves, phases, strata, baselines."""
+"""What sealed runs show beside outcomes: bounds, endings, curves, phases, strata, baselines."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Final, Literal
 
 from repotrial._core.absence import NotComputable
-from repotrial._core.errors import AgentError, RepoTrialError
+from repotrial._core.errors import RepoTrialError
 from repotrial._core.seed import ROOT_SEED
 from repotrial.analysis._arms import build_outcome_clusters, describe_arm, describe_spread, spread_amounts
 from repotrial.analysis._figures import Number, SpreadFigure
-from repotrial.analysis._pilot_results import ArmRecord, ContrastBounds, RubricFigures, StratumFigures
+from repotrial.analysis._pilot_results import ArmRecord, ContrastBounds, StratumFigures
+from repotrial.analysis._pilot_rubric import describe_rubric
 from repotrial.analysis._pilot_runs import ConductedPilot, CountedTrial, find_ending, name_runs
 from repotrial.analysis._results import ContrastFigures
 from repotrial.analysis._stricter_caps import find_count
-from repotrial.change import read_change
-from repotrial.contract import ContractRecord
 from repotrial.cost import Amount, PriceBook
 from repotrial.score import JudgedRun, price_run
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
 
 _FEW_TASKS: Final = 10
 _ZERO: Final = Decimal(0)
-_GATES: Final = ("patch", "build", "acceptance", "safety")
 _PHASES: Final = {"lm": "inference", "exec": "execution", "human": "adjudication", "overhead": "provisioning"}
 
 
@@ -34,7 +32,7 @@ def describe_record(arm: str, trials: Sequence[CountedTrial], *, level: float, b
     """All that the runs of an arm show beside their outcomes."""
     successes = sum(one.trial.outcome == "success" for one in trials)
     doubtful = sum(one.is_doubtful for one in trials)
-    indeterminate = sum(one.run is None for one in trials)
+    indeterminate = sum(one.is_indeterminate for one in trials)
     runs = [one.run for one in trials if one.run is not None]
     return ArmRecord(
         arm=arm,
@@ -44,11 +42,11 @@ def describe_record(arm: str, trials: Sequence[CountedTrial], *, level: float, b
         endings=_count(map(find_ending, trials)),
         failed_gates=_count(_iter_failed_gates(runs)),
         failure_modes=_count(tag for run in runs for tag in run.entry.tags),
-        rubric=_describe_rubric(trials),
+        rubric=describe_rubric(trials),
         time_to_success=_estimate_curve(trials, "wall_seconds", level=level),
         cost_to_success=_estimate_curve(trials, "cost_usd", level=level),
         tokens_per_task=_compute_tokens(trials),
-        phases_usd=_add_phases(runs, book),
+        phases_usd=_add_phases([*runs, *(run for one in trials for run in one.again)], book),
         computed_from=(name_runs(arm),),
     )
 
@@ -63,61 +61,6 @@ def _iter_failed_gates(runs: Sequence[JudgedRun]) -> Iterator[str]:
         for gate in run.card.gates:
             if gate.outcome != "passed":
                 yield gate.name
-
-
-def _describe_rubric(trials: Sequence[CountedTrial]) -> RubricFigures | NotComputable:
-    judged = [one for one in trials if one.run is not None and one.run.card.gates]
-    if not judged:
-        return NotComputable(reason="no trial was judged")
-    runs = [one.run for one in judged if one.run is not None]
-    passed = [[gate.outcome == "passed" for gate in run.card.gates] for run in runs]
-    places = [_measure_places(run) for run in runs]
-    valid = sum(
-        gates[0] and (isinstance(place, NotComputable) or place[0] == place[1])
-        for gates, place in zip(passed, places, strict=True)
-    )
-    shares = [
-        sum(gates[_GATES.index("acceptance")] for gates in passed) / len(runs),
-        valid / len(runs),
-        sum(gates[_GATES.index("safety")] for gates in passed) / len(runs),
-        sum(find_ending(one) != "limit" for one in judged) / len(runs),
-    ]
-    known = [place for place in places if not isinstance(place, NotComputable)]
-    changed = sum(count for _, count in known)
-    coherence: Number = NotComputable(reason="no contract declares modules, or nothing was changed")
-    if changed:
-        coherence = sum(inside for inside, _ in known) / changed
-    return RubricFigures(
-        trials=len(runs),
-        correctness=shares[0],
-        patch_validity=shares[1],
-        safety=shares[2],
-        efficiency=shares[3],
-        score=sum(shares) / len(shares),
-        # Linear in the weights: its extremes lie in the corners.
-        score_low=min(shares),
-        score_high=max(shares),
-        coherence=coherence,
-    )
-
-
-def _measure_places(run: JudgedRun) -> tuple[int, int] | NotComputable:
-    """Changed files inside of the declared modules, and all of them."""
-    record, change = run.evidence.record, run.evidence.change
-    if not isinstance(record, ContractRecord) or not record.contract.clarify.modules:
-        return NotComputable(reason="the contract declares no modules")
-    if not isinstance(change, bytes):
-        return NotComputable(reason="there is no change")
-    try:
-        paths = [file.path for file in read_change(change).files]
-    except AgentError as error:
-        return NotComputable(reason=error.message)
-    modules = tuple(record.contract.clarify.modules)
-    inside = sum(
-        any(path == module or path.startswith(f"{module.rstrip('/')}/") for module in modules)
-        for path in paths
-    )
-    return inside, len(paths)
 
 
 def _estimate_curve(
@@ -135,7 +78,8 @@ def _estimate_curve(
         ending = find_ending(one)
         # Indeterminate trials alone are censored, before anything: the curve ends at the rate but for them.
         cause = None if ending == "indeterminate" else ending
-        ends.append(TimedEnd(key=one.planned.task, at=amount or 0.0, cause=cause))
+        at = 0.0 if amount is None or cause is None else amount
+        ends.append(TimedEnd(key=one.planned.task, at=at, cause=cause))
     return estimate_incidence(ends, "success", seed_sequence=SeedSequence(ROOT_SEED), level=level)
 
 
@@ -256,7 +200,7 @@ def _resolve(trials: Sequence[CountedTrial], succeeded: bool, most: int | None =
     values = []
     for one in trials:
         value = one.trial.outcome == "success"
-        is_open = one.run is None if succeeded else one.is_doubtful
+        is_open = one.is_indeterminate if succeeded else one.is_doubtful
         if is_open and left > 0:
             value, left = succeeded, left - 1
         values.append((one.planned.task, float(value)))
@@ -284,7 +228,7 @@ def _find_tipping(
     if contrast.p > 1 - level:
         return NotComputable(reason="nothing is told apart that could be undone")
     front, behind = sides if contrast.difference > 0 else sides[::-1]
-    lost, gained = sum(one.is_doubtful for one in front), sum(one.run is None for one in behind)
+    lost, gained = sum(one.is_doubtful for one in front), sum(one.is_indeterminate for one in behind)
     if not lost + gained:
         return NotComputable(reason="no trial is indeterminate")
     for count in range(1, lost + gained + 1):

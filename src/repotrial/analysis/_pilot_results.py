@@ -8,6 +8,7 @@ import msgspec
 
 from repotrial._core.absence import NotComputable
 from repotrial.analysis._figures import IntervalFigure, Number, SpreadFigure
+from repotrial.analysis._trials import TrialOutcome
 from repotrial.stats import Incidence
 
 
@@ -105,6 +106,10 @@ class RubricFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind",
     """Under the most favorable weights."""
     coherence: Number
     """Share of changed files that lie in the declared modules (Q1): beside the score, never in it."""
+    read_before: Number
+    """Share of changed files that were there before and whose content the agent was shown (Q1)."""
+    conventions: Number
+    """Share of static checks (linters, formats) that pass (Q1)."""
 
 
 class CappedRate(msgspec.Struct, frozen=True, kw_only=True):
@@ -201,6 +206,38 @@ class ContrastBounds(msgspec.Struct, frozen=True, kw_only=True):
     """Fewest of them that, going against the arm in front, leave nothing told apart, unadjusted."""
 
 
+class AdjudicatedTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """A change of a flaky contract that was judged as often as registered (B11)."""
+
+    task: str
+    """The contract."""
+    arm: str
+    """The arm."""
+    repeat: int
+    """Which of its trials there."""
+    own: TrialOutcome
+    """What the contract's own checks said the first time."""
+    outcome: TrialOutcome
+    """What counts."""
+    passes: int
+    """Judgments in which every check passes."""
+    judgments: int
+    """All of them, the first included."""
+    reason: str
+    """How the outcome came about."""
+
+
+class AdjudicationFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="adjudication"):
+    """The registered rule for flaky contracts, and what it changed."""
+
+    rule: str
+    """In words; the same for all arms."""
+    trials: tuple[AdjudicatedTrial, ...]
+    """Every trial that it decided."""
+    own_rates: dict[str, float]
+    """By arm: the rate without it."""
+
+
 class PilotFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", tag="pilot"):
     """What only a conducted pilot has."""
 
@@ -208,6 +245,10 @@ class PilotFigures(msgspec.Struct, frozen=True, kw_only=True, tag_field="kind", 
     """Its id."""
     flow: dict[str, int]
     """Contracts and trials on their way from the plan to the analysis."""
+    beside: dict[str, dict[str, int]]
+    """By arm: outcomes on tasks that a stop left incomplete; in no estimate."""
+    adjudication: AdjudicationFigures | NotComputable
+    """Changes of flaky contracts judged several times (B11)."""
     arms: tuple[ArmRecord, ...]
     """In the order of the rates."""
     contrasts: tuple[ContrastBounds, ...]

@@ -10,8 +10,10 @@ import msgspec
 
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes, digest_file
+from repotrial.analysis._adjudication import Adjudicated, AdjudicationEnd, adjudicate, is_adjudicated
 from repotrial.analysis._contrasts import Contrast
 from repotrial.analysis._figures import Artefact
+from repotrial.analysis._plan_document import Adjudication
 from repotrial.analysis._review_queue import ReviewedRun
 from repotrial.analysis._trials import Trial, TrialOutcome
 from repotrial.score import JudgedRun, Scorable, find_status, judge_run
@@ -39,6 +41,10 @@ class PlannedTrial(msgspec.Struct, frozen=True, kw_only=True):
     """The run directory of the attempt that counts; null if there is none: indeterminate."""
     attempts: int = 1
     """All attempts at it."""
+    again: tuple[str, ...] = ()
+    """Directories in which its change was judged again (B11)."""
+    adjudication_end: AdjudicationEnd | None = None
+    """What did not allow another judgment; null if nothing forbade it."""
 
 
 class FrozenRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +71,17 @@ class ConductedPilot(msgspec.Struct, frozen=True, kw_only=True):
     level: float
     """Of intervals: one less the registered error rate."""
     planned: tuple[PlannedTrial, ...]
+    """Those that the estimates are of: after a stop, of complete tasks only."""
+    beside: tuple[PlannedTrial, ...] = ()
+    """Conducted on tasks that a stop left incomplete: shown, and in no estimate."""
+    never_started: int = 0
+    """Planned trials that a stop left undone: in no rate."""
+    shown_apart: int = 0
+    """Trials of earlier registrations (C11)."""
+    family: int | None = None
+    """Number of registered contrasts, over which the level is split; that of the primary ones if null."""
+    adjudication: Adjudication = Adjudication()
+    """How changes of flaky contracts are judged again."""
     prices: str | None = None
     """The price book's path from the directory; the bundled one if null."""
     documents: dict[str, str]
@@ -98,6 +115,15 @@ class CountedTrial(msgspec.Struct, frozen=True, kw_only=True):
     run: JudgedRun | None
     is_reviewed: bool = False
     """Whether a person has said something about it."""
+    again: tuple[JudgedRun, ...] = ()
+    """Its change judged again."""
+    adjudicated: Adjudicated | None = None
+    """What all judgments come to; null where its contract is not listed as flaky."""
+
+    @property
+    def is_indeterminate(self) -> bool:
+        """Whether nothing can be said of it; it counts 0, with bounds beside."""
+        return self.trial.outcome == "indeterminate"
 
     @property
     def is_doubtful(self) -> bool:
@@ -111,29 +137,57 @@ class CountedTrial(msgspec.Struct, frozen=True, kw_only=True):
 
 def judge_planned(pilot: ConductedPilot) -> tuple[CountedTrial, ...]:
     """Judge every planned trial anew from its run directory; nothing is executed."""
+    return judge_trials(pilot, pilot.planned)
+
+
+def judge_trials(pilot: ConductedPilot, planned: Sequence[PlannedTrial]) -> tuple[CountedTrial, ...]:
+    """The same for some of them."""
     reviewed = {(one.task, one.arm, one.repeat) for one in pilot.reviews if one.labels}
     return tuple(
-        _judge(
-            pilot.directory,
-            planned,
-            is_reviewed=(planned.task, planned.arm, planned.repeat) in reviewed,
-        )
-        for planned in pilot.planned
+        _judge(pilot, one, is_reviewed=(one.task, one.arm, one.repeat) in reviewed) for one in planned
     )
 
 
-def _judge(directory: Path, planned: PlannedTrial, *, is_reviewed: bool) -> CountedTrial:
-    run = None if planned.directory is None else judge_run(directory / planned.directory)
+def _judge(pilot: ConductedPilot, planned: PlannedTrial, *, is_reviewed: bool) -> CountedTrial:
+    run = None if planned.directory is None else judge_run(pilot.directory / planned.directory)
+    again = tuple(judge_run(pilot.directory / name) for name in planned.again)
+    adjudicated = None
+    if run is not None and is_adjudicated(pilot.adjudication, planned.task, run):
+        adjudicated = adjudicate(pilot.adjudication, run, again, planned.adjudication_end)
     trial = Trial(
         task=planned.task,
         arm=planned.arm,
         repeat=planned.repeat,
-        outcome="indeterminate" if run is None else _OUTCOMES[find_status(run.card)],
+        outcome=_find_outcome(run, adjudicated),
         # What was never conducted has cost nothing; attempts that do not count are in the flow.
         cost_usd=0.0 if run is None else _find_cost(run),
         wall_seconds=None if run is None else _find_seconds(run),
     )
-    return CountedTrial(planned=planned, trial=trial, run=run, is_reviewed=is_reviewed)
+    return CountedTrial(
+        planned=planned,
+        trial=trial,
+        run=run,
+        is_reviewed=is_reviewed,
+        again=again,
+        adjudicated=adjudicated,
+    )
+
+
+def _find_outcome(run: JudgedRun | None, adjudicated: Adjudicated | None) -> TrialOutcome:
+    """B11: the registered rule decides; the contract's own verdict stays beside it."""
+    if run is None:
+        return "indeterminate"
+    own = find_own_outcome(run)
+    if adjudicated is None:
+        return own
+    if adjudicated.outcome == "failure":
+        return "failure" if own == "success" else own
+    return adjudicated.outcome or "indeterminate"
+
+
+def find_own_outcome(run: JudgedRun) -> TrialOutcome:
+    """What the contract's own checks say of a run."""
+    return _OUTCOMES[find_status(run.card)]
 
 
 def _find_cost(run: JudgedRun) -> float | None:
@@ -151,7 +205,7 @@ def _find_seconds(run: JudgedRun) -> float | None:
 
 def find_ending(trial: CountedTrial) -> str:
     """How a trial ended: one of the competing ends of its curve, or the word for no outcome."""
-    if trial.run is None:
+    if trial.run is None or trial.is_indeterminate:
         return "indeterminate"
     if trial.trial.outcome == "success":
         return "success"
@@ -192,7 +246,8 @@ def name_runs(arm: str) -> str:
 
 def _iter_lines(pilot: ConductedPilot, trials: Sequence[CountedTrial]) -> Iterator[str]:
     for one in trials:
-        if one.planned.directory is not None:
-            seal = RunPaths(pilot.directory / one.planned.directory).seal
-            digest = digest_file(seal) if seal.is_file() else "absent"
-            yield f"{digest}  {one.planned.directory}"
+        for name in (one.planned.directory, *one.planned.again):
+            if name is not None:
+                seal = RunPaths(pilot.directory / name).seal
+                digest = digest_file(seal) if seal.is_file() else "absent"
+                yield f"{digest}  {name}"

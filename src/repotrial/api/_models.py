@@ -22,6 +22,8 @@ from repotrial.cost import (
     BudgetCaps,
     EnvelopeLimits,
     EnvelopeState,
+    Exhausted,
+    Hold,
     Ledger,
     ModelPrices,
     Parent,
@@ -105,8 +107,8 @@ class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
     """Most that all runs may cost together, in the same unit (B4)."""
     ledger: Path | None = None
     """Where budgets that several runs share are kept; needed by both."""
-    books_time: bool = True
-    """Whether runs book their time in those budgets themselves; False where their caller does."""
+    is_time_only: bool = False
+    """Whether only time draws on those budgets: what a script or a recording answers costs nothing."""
 
 
 BUDGET_UNITS = ErrorCode(
@@ -169,7 +171,9 @@ def verify_budgets(choice: ModelChoice, model: str) -> None:
     Raises:
         BUDGET_UNITS: the model has no price in dollars.
     """
-    if choice.is_abstract or (choice.task_budget is None and choice.total_budget is None):
+    if choice.is_abstract or choice.is_time_only:
+        return
+    if choice.task_budget is None and choice.total_budget is None:
         return
     if not isinstance(_build_tariff(choice).find_prices(model), ModelPrices):
         raise BUDGET_UNITS.error(f"{model}: expected a price in dollars, found none in the price book")
@@ -228,7 +232,6 @@ def open_costs(choice: ModelChoice) -> Iterator[CostAccess]:
             tariff=_build_tariff(choice),
             unit_cap=str(choice.unit_cap),
             open_envelopes=open_envelopes_of,
-            books_time=choice.books_time,
         )
 
 
@@ -303,16 +306,39 @@ def _open_ledger(choice: ModelChoice) -> Iterator[_OpenEnvelopes]:
     choice.ledger.parent.mkdir(parents=True, exist_ok=True)
     with Ledger(choice.ledger) as ledger:
         ledger.conclude_dead()  # a harness that was killed may have left holds
-        yield lambda run, spec: _draw_on(ledger, limits, run, spec.contract_id)
+        yield lambda run, spec: _draw_on(
+            ledger, limits, run, spec.contract_id, is_time_only=choice.is_time_only
+        )
 
 
 @contextlib.contextmanager
-def _draw_on(ledger: Ledger, limits: EnvelopeLimits, run: str, task: str) -> Iterator[Parent]:
+def _draw_on(
+    ledger: Ledger, limits: EnvelopeLimits, run: str, task: str, *, is_time_only: bool
+) -> Iterator[Parent]:
     try:
-        yield ledger.open_envelopes(limits, run=run, task=task)
+        envelopes = ledger.open_envelopes(limits, run=run, task=task)
+        yield _TimeOnly(envelopes) if is_time_only else envelopes
     finally:
         # What it still holds is charged in full: whether a provider did so cannot be known any more.
         ledger.conclude_run(run)
+
+
+class _TimeOnly:
+    """Envelopes in dollars that a model's answers in abstract units do not draw on."""
+
+    def __init__(self, envelopes: Parent) -> None:
+        self._envelopes = envelopes
+
+    def reserve(self, amount: Amount) -> Hold | Exhausted:
+        return self._envelopes.reserve(amount) if amount.unit == "usd" else _Free()
+
+
+class _Free:
+    """A reservation of what costs nothing."""
+
+    def settle(self, actual: Amount) -> None: ...
+
+    def release(self) -> None: ...
 
 
 def _amount(value: Decimal | None, unit: Literal["usd", "units"]) -> Amount | None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from repotrial.api._machine import MachineSettings, build_installation_settings
-from repotrial.api._models import open_model_access
+from repotrial.api._models import open_costs, open_model_access
 from repotrial.api._pilots import build_choice, load_study
 from repotrial.conduct import (
     ConductSettings,
@@ -48,6 +48,7 @@ def run_pilot(
                 key=SigningKey.load(key_file),
                 redactor=SecretRedactor({**secrets, **machine.secrets}),
                 stopper=stopper,
+                costs=opened.enter_context(open_costs(build_choice(directory, study.pilot, None))),
             ),
             installation=build_installation_settings(machine),
             jobs=jobs,

@@ -273,20 +273,20 @@ def _bind(directory: Path, pilot: Pilot, arm: PilotArm, agent: Agent, machine: M
     return msgspec.structs.replace(agent, parameters=parameters)
 
 
-def build_choice(directory: Path, pilot: Pilot, arm: PilotArm) -> ModelChoice:
-    """Who answers for an arm's model, at what price, and out of which envelopes."""
-    upstream = None if arm.upstream is None else anchor(directory, arm.upstream)
+def build_choice(directory: Path, pilot: Pilot, arm: PilotArm | None) -> ModelChoice:
+    """Who answers for an arm's model, at what price, and out of which envelopes; None: for no model."""
+    upstream = None if arm is None or arm.upstream is None else anchor(directory, arm.upstream)
     is_free = (upstream or "").startswith(("script:", "recording:"))
     prices = None if pilot.prices is None else directory / pilot.prices
     return ModelChoice(
         upstream=upstream,
-        model=arm.model,
+        model=None if arm is None else arm.model,
         prices=prices,
         thresholds=None if pilot.thresholds is None else directory / pilot.thresholds,
-        task_budget=None if is_free else pilot.envelopes.task_usd,
-        total_budget=None if is_free else pilot.envelopes.total_usd,
+        task_budget=pilot.envelopes.task_usd,
+        total_budget=pilot.envelopes.total_usd,
         ledger=directory / "ledger.jsonl",
-        books_time=False,  # a pilot holds the time of a whole run before it starts
+        is_time_only=is_free,
     )
 
 

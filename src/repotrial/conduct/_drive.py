@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from decimal import Decimal
 from pathlib import Path
 from typing import Final, TypeAlias
 
 import msgspec
 
 from repotrial._core.canonical import decimal_text
-from repotrial._core.digest import digest_bytes
 from repotrial.analysis import PlannedRow
+from repotrial.conduct._adjudicate import Adjudicator, Judgment
 from repotrial.conduct._freeze import load_registrations
+from repotrial.conduct._intake import Intake
 from repotrial.conduct._journal import Journal
 from repotrial.conduct._looks import find_look, find_refuted, write_look
 from repotrial.conduct._people import LEDGER_FILE, PeopleLedger, build_limits, build_usd
@@ -24,32 +24,28 @@ from repotrial.conduct._stages import (
     StageChecked,
     check_entry,
     check_exit,
-    find_run,
 )
-from repotrial.conduct._state import PilotRun
 from repotrial.conduct._study import Study
-from repotrial.cost import Amount, Exhausted, Ledger
+from repotrial.cost import Exhausted, Ledger, LedgerHold
 from repotrial.environment import InstallationSettings
-from repotrial.fleet import FleetEvent, FleetPlan, RunNotConducted, RunSkipped, conduct_fleet
-from repotrial.run import AttemptIndex, PlannedRun, RunEnded, RunSettings
-from repotrial.score import judge_run, write_verdict
-from repotrial.trace import RunPaths
+from repotrial.fleet import FleetEvent, FleetPlan, RunRepeated, RunSkipped, conduct_fleet
+from repotrial.run import AttemptIndex, PlannedRun, RunEnded, RunSettings, price_acceptance
 
 _LAST: Final = 3
-_SECOND_US: Final = 1_000_000
 _BUDGET: Final = "budget: an envelope does not allow the next run; runs never started are in no rate"
+_SHARED: Final = "shared-envelope"
+_PROBE: Final = "next"
+"""What the ledger calls a hold that only asks whether there is room."""
 
 
 class PilotNotice(msgspec.Struct, frozen=True, kw_only=True, tag_field="event", tag="notice"):
     """Something that a person should read."""
 
     kind: str
-    """adaptation, stop, look or end."""
+    """adaptation, adjudication, stop, look or end."""
     message: str
 
 
-_Hold: TypeAlias = tuple[Callable[[Amount], None], Callable[[], None]]
-"""How a reservation is settled, and how it is given back."""
 PilotEvent: TypeAlias = FleetEvent | StageChecked | PilotNotice
 
 
@@ -86,7 +82,7 @@ class ConductSettings:
                 ledger.conclude_dead()
                 driver = _Driver(state, self, ledger)
                 driver.book_authors()
-                driver.adopt()
+                driver.intake.adopt(state.rows, study.runs)
                 yield from driver.drive()
 
 
@@ -96,11 +92,15 @@ class _Driver:
         self._settings = settings
         self._ledger = ledger
         self._limits = build_limits(state.study.pilot)
-        self._holds: dict[str, _Hold] = {}
+        self._adjudicator = Adjudicator(state)
         self._is_ended = False
+        self.intake = Intake(state.journal, state.study.book, since=state.record.first_counted)
 
     def drive(self) -> Generator[PilotEvent, None, None]:
         for stage in range(1, self._settings.until + 1):
+            if (stop := self._find_stop()) is not None:
+                yield self._stop(stop)
+                return
             if stage == _LAST:
                 yield from self._adapt()
             entry = self._check(stage, "entry")
@@ -109,9 +109,7 @@ class _Driver:
                 yield self._end(stage)
                 return
             yield from self._conduct_stage(stage)
-            if self._settings.run.stopper.is_stopped:
-                return
-            if self._is_ended and stage < _LAST:
+            if self._settings.run.stopper.is_stopped or (self._is_ended and stage < _LAST):
                 return
             leaving = self._check(stage, "exit")
             yield leaving
@@ -152,23 +150,27 @@ class _Driver:
                 yield PilotNotice(kind="look", message=message)
 
     def _conduct_stage(self, stage: int) -> Generator[PilotEvent, None, None]:
+        yield from self._adjudicate(self._state.list_conducted(stage))
+        if stage == _LAST:
+            yield from self._look()
         for chunk in self._chunk(self._state.list_due(stage)):
-            stop = self._find_stop()
-            if stop is not None:
+            if self._is_over:
+                return
+            if (stop := self._find_stop()) is not None:
                 yield self._stop(stop)
                 return
-            started = [row for row in chunk if self._reserve(row)]
-            if started:
-                yield from self._conduct(started)
-            if len(started) < len(chunk):
+            started = self._admit(chunk)
+            yield from self._conduct(started)
+            yield from self._adjudicate(started)
+            if len(started) < len(chunk) and not self._is_over:
                 yield self._stop(_BUDGET)
-                return
-            if self._settings.run.stopper.is_stopped:
-                return
-            if stage == _LAST:
+            if stage == _LAST and not self._is_over:
                 yield from self._look()
-            if self._is_ended:
-                return
+
+    @property
+    def _is_over(self) -> bool:
+        """Whether a rule ended the pilot, or the operator this command."""
+        return self._is_ended or self._settings.run.stopper.is_stopped
 
     def _stop(self, message: str) -> PilotNotice:
         self._is_ended = True
@@ -205,19 +207,23 @@ class _Driver:
         if look.is_stop:
             yield self._stop(look.message)
 
-    def _reserve(self, row: PlannedRow) -> bool:
-        """Hold what execution may cost at most; models reserve for themselves, exchange by exchange."""
-        price = self._state.study.book.actions.get("exec:wall")
-        run = self._build(row)
-        seconds = FleetPlan(runs=(run,)).ceiling_seconds
-        amount = Decimal(0) if price is None else price.apply(seconds * _SECOND_US)
-        limits = msgspec.structs.replace(self._limits)
-        envelopes = self._ledger.open_envelopes(limits, run=f"exec-{row.run_id}", task=row.task)
-        hold = envelopes.reserve(build_usd(amount))
-        if isinstance(hold, Exhausted):
-            return False
-        self._holds[row.run_id] = (hold.settle, hold.release)
-        return True
+    def _admit(self, rows: Sequence[PlannedRow]) -> list[PlannedRow]:
+        """The runs for whose acceptance the envelopes have room; other time is held as it passes (B4)."""
+        holds, admitted = [], list[PlannedRow]()
+        for row in rows:
+            run = self._build(row)
+            hold = self._hold(run, row.task)
+            if isinstance(hold, Exhausted):
+                break
+            holds.append(hold)
+            admitted.append(row)
+        for hold in holds:
+            hold.release()
+        return admitted
+
+    def _hold(self, run: PlannedRun, task: str) -> LedgerHold | Exhausted:
+        amount = build_usd(price_acceptance(run, self._settings.run))
+        return self._ledger.open_envelopes(self._limits, run=_PROBE, task=task).reserve(amount)
 
     def _build(self, row: PlannedRow) -> PlannedRun:
         run = self._state.study.build_run(row.task, row.arm, row.replicate, stage=row.stage)
@@ -228,46 +234,53 @@ class _Driver:
         by_run = {row.run_id: row for row in rows}
         for row in rows:
             self._state.journal.append("started", run_id=row.run_id, data={"arm": row.arm, "task": row.task})
-        plan = FleetPlan(runs=tuple(self._build(row) for row in rows))
-        events = conduct_fleet(
-            plan, self._settings.run, installation=self._settings.installation, jobs=self._settings.jobs
-        )
+        for event in self._start([self._build(row) for row in rows]):
+            yield event
+            match event:
+                case RunEnded() | RunSkipped():
+                    judged = self.intake.take(by_run[event.run_id], Path(event.directory))
+                    if judged.cause.cause == _SHARED:
+                        yield self._stop(_BUDGET)
+                case RunRepeated():
+                    self.intake.set_aside(event.run_id, Path(event.directory))
+                case _:
+                    continue
+
+    def _start(self, runs: Sequence[PlannedRun]) -> Generator[FleetEvent, None, None]:
+        plan = FleetPlan(runs=tuple(runs))
+        settings = self._settings
+        events = conduct_fleet(plan, settings.run, installation=settings.installation, jobs=settings.jobs)
         with closing(events):
-            for event in events:
-                yield event
-                match event:
-                    case RunEnded(fault=None) | RunSkipped():
-                        self._take(by_run[event.run_id], Path(event.directory))
-                    case RunEnded():  # stopped, or broken off by the harness: it does not count
-                        name = Path(event.directory).name
-                        self._state.journal.append("broken", run_id=event.run_id, directory=name)
-                        self._release(event.run_id)
-                    case RunNotConducted():
-                        self._release(event.run_id)
-                    case _:
-                        continue
+            yield from events
 
-    def _take(self, row: PlannedRow, directory: Path) -> None:
-        """A run is in: judged, paid and journaled, in this order."""
-        judged = judge_run(directory)
-        write_verdict(directory, judged.evidence, judged.card)
-        run = PilotRun(row=row, judged=judged)
-        spent, unpriced = _sum_terms(self._state, run)
-        hold = self._holds.pop(row.run_id, None)
-        if hold is not None:
-            hold[0](build_usd(spent))
-        self._state.journal.append(
-            "conducted",
-            run_id=row.run_id,
-            directory=directory.name,
-            seal_digest=digest_bytes(RunPaths(directory).seal.read_bytes()),
-            data={"usd": str(spent), "unpriced": ", ".join(unpriced)},
-        )
+    def _adjudicate(self, rows: Sequence[PlannedRow]) -> Generator[PilotEvent, None, None]:
+        """Judge changes of flaky contracts until the registered rule has what it needs (B11)."""
+        run_ids = {row.run_id for row in rows}
+        while not self._settings.run.stopper.is_stopped:
+            judgments = [one for one in self._adjudicator.list_open(run_ids) if self._admit_judgment(one)]
+            if not judgments:
+                return
+            yield from self._judge(judgments)
 
-    def _release(self, run_id: str) -> None:
-        hold = self._holds.pop(run_id, None)
-        if hold is not None:
-            hold[1]()
+    def _admit_judgment(self, judgment: Judgment) -> bool:
+        hold = self._hold(judgment.run, judgment.row.task)
+        if isinstance(hold, Exhausted):
+            self._adjudicator.end(judgment.row, _SHARED)
+            return False
+        hold.release()
+        return True
+
+    def _judge(self, judgments: Sequence[Judgment]) -> Generator[PilotEvent, None, None]:
+        rows = {one.run.spec.run_id: one.row for one in judgments}
+        for one in judgments:
+            self._adjudicator.start(one)
+        done = 0
+        for event in self._start([one.run for one in judgments]):
+            if isinstance(event, RunEnded | RunSkipped):
+                self.intake.take_again(rows[event.run_id], event.run_id, Path(event.directory))
+                done += 1
+        noun = "change is" if done == 1 else "changes are"
+        yield PilotNotice(kind="adjudication", message=f"{done} {noun} judged again")
 
     def book_authors(self) -> None:
         """Declared work of the authors of baselines, once: it goes into C_human (B8)."""
@@ -280,20 +293,3 @@ class _Driver:
                 words = "no price" if usd is None else decimal_text(usd)
                 data = {"arm": arm.name, "minutes": str(arm.author_minutes), "usd": words}
                 self._state.journal.append("people", data=data)
-
-    def adopt(self) -> None:
-        """Runs that were sealed when an earlier command was killed, before it could journal them."""
-        rows = {row.run_id: row for row in self._state.rows}
-        for run_id, entry in self._state.journal.open_starts.items():
-            found = find_run(self._state.study.runs, run_id, since_us=entry.at_us)
-            if found is not None and run_id in rows:
-                self._take(rows[run_id], found)
-
-
-def _sum_terms(state: PilotState, run: PilotRun) -> tuple[Decimal, list[str]]:
-    """Execution, people and overhead in dollars; terms without a price are named. Models paid already."""
-    statement = state.price(run)
-    amounts = {name: getattr(statement, name) for name in ("exec", "human", "overhead")}
-    priced = [each for each in amounts.values() if isinstance(each, Amount) and each.unit == "usd"]
-    unpriced = [name for name, each in amounts.items() if not isinstance(each, Amount)]
-    return sum((each.decimal for each in priced), start=Decimal(0)), unpriced

@@ -62,8 +62,8 @@ def _check_documents(directory: Path, last: LoadedRegistration) -> Iterator[Find
 
 
 def _check_seals(directory: Path, journal: Journal) -> Iterator[Finding]:
-    for entry in journal.conducted.values():
-        if entry.directory is None:
+    for entry in journal.entries:
+        if entry.directory is None or not entry.is_sealed:
             continue
         seal = RunPaths(directory / LoadedPlan.RUNS / entry.directory).seal
         if not seal.is_file():

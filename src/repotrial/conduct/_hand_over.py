@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -81,17 +80,19 @@ class _Conducted:
         self._registration: Registration = record.registration
         self._journal = journal
         self._counted = record.list_counted(journal)
+        self._first_counted = record.first_counted
         self._stop = journal.find_last("stop")
         self._look = look
 
     def build(self, reviews: Sequence[ReviewedRun]) -> ConductedPilot:
         """As analysis takes it."""
-        pilot, rows, look = self._pilot, self._list_rows(), self._look
+        pilot, look, planned = self._pilot, self._look, self._list_rows()
         if look is None:
-            self._verify_finished(rows)
-        else:
-            rows = [row for row in rows if row.task in look.tasks]
-            reviews = [one for one in reviews if one.task in look.tasks]
+            self._verify_finished(planned)
+        tasks = self._find_tasks(planned)
+        rows = [row for row in planned if row.task in tasks]
+        left = [row for row in planned if row.task not in tasks and look is None]
+        reviews = [one for one in reviews if one.task in tasks]
         decision = pilot.decision
         return ConductedPilot.build(
             id=pilot.id,
@@ -99,9 +100,18 @@ class _Conducted:
             arms={arm.name: arm.role for arm in pilot.arms},
             idle_arm=next((arm.name for arm in pilot.arms if arm.agent == "noop"), None),
             contrasts=[
-                (one.name, one.arm, one.against, "primary", self._list_looks(one.name), look is not None)
+                (
+                    one.name,
+                    one.arm,
+                    one.against,
+                    self._find_family(one.name),
+                    self._list_looks(one.name),
+                    look is not None,
+                )
                 for one in pilot.contrasts
             ],
+            family=len(pilot.contrasts),
+            adjudication=pilot.adjudication,
             rule={
                 "contrast": decision.contrast,
                 "adopt_above": float(decision.adopt_above),
@@ -110,6 +120,9 @@ class _Conducted:
             },
             level=1 - float(pilot.level),
             planned=[*self._iter_planned(rows)],
+            beside=[*self._iter_planned([row for row in left if row.run_id in self._counted])],
+            never_started=sum(row.run_id not in self._counted for row in left),
+            shown_apart=len(self._journal.conducted) - len(self._counted),
             prices=pilot.prices,
             documents=dict(self._iter_documents()),
             removed=self._registration.removed_tasks,
@@ -133,30 +146,45 @@ class _Conducted:
         most = 0
         if entry is not None:
             most = msgspec.json.decode(entry.data["decision"], type=RepeatsDecision).repeats or 0
-        rows = [
+        return [
             row
             for row in self._loaded.rows
             if row.task not in self._registration.removed_tasks
             and (row.stage < _LAST or row.replicate < most)
         ]
+
+    def _find_tasks(self, planned: Sequence[PlannedRow]) -> set[str]:
+        """Those that estimates are of: after a stop, and at a look, the complete ones alone."""
+        if self._look is not None:
+            return set(self._look.tasks)
+        tasks = {row.task for row in planned}
         if self._stop is None:
-            return rows
-        # A stopping rule ended the plan: what it had not begun was not planned any more.
-        begun = {row.task for row in rows if row.stage == _LAST and row.run_id in self._counted}
-        return [row for row in rows if row.stage < _LAST or row.task in begun]
+            return tasks
+        # What the stop left undone was not planned any more: its tasks are in no rate (B13).
+        return tasks - {row.task for row in planned if row.run_id not in self._counted}
+
+    def _find_family(self, contrast: str) -> str:
+        """After a stop for one contrast, the others only describe."""
+        stop, own = self._stop, self._pilot.stopping.contrast
+        is_decided = stop is not None and stop.data["message"].startswith(("efficacy:", "futility:"))
+        return "exploratory" if is_decided and contrast != own else "primary"
 
     def _iter_planned(self, rows: Sequence[PlannedRow]) -> Iterator[dict[str, object]]:
-        starts = Counter(entry.run_id for entry in self._journal.entries if entry.kind == "started")
+        first = self._first_counted
         for row in rows:
             entry = self._counted.get(row.run_id)
-            name = None if entry is None else entry.directory
+            is_indeterminate = entry is None or "indeterminate" in entry.data
+            name = None if entry is None or is_indeterminate else entry.directory
+            again = self._journal.judged_again.get(row.run_id, [])
             yield {
                 "task": row.task,
                 "arm": row.arm,
                 "repeat": row.replicate,
                 "stratum": row.stratum,
                 "directory": None if name is None else f"{LoadedPlan.RUNS}/{name}",
-                "attempts": starts[row.run_id],
+                "attempts": self._journal.count_attempts(row.run_id, since=first) + (entry is not None),
+                "again": [f"{LoadedPlan.RUNS}/{one.directory}" for one in again],
+                "adjudication_end": self._journal.adjudication_ends.get(row.run_id),
             }
 
     def _list_looks(self, contrast: str) -> list[float]:

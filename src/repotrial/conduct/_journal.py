@@ -17,11 +17,15 @@ from repotrial.conduct._head import write_head
 from repotrial.signing import SigningKey
 
 JOURNAL_FILE: Final = "journal.jsonl"
+AGAIN: Final = "again"
+"""In the data of a run that judges a change again: the planned run that made the change."""
 
 EntryKind: TypeAlias = Literal[
     "started",
     "conducted",
     "broken",
+    "judged-again",
+    "adjudicated",
     "criteria",
     "adaptation",
     "look",
@@ -62,9 +66,16 @@ class JournalEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     directory: str | None = None
     """Of a conducted run: the name of its directory."""
     seal_digest: Digest | None = None
-    """Of a conducted run: digest over its seal."""
+    """Of a run that has one: digest over its seal."""
     data: dict[str, str] = msgspec.field(default_factory=dict)
     """What else there is to say."""
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether it names a run whose record must stay as it was."""
+        return self.kind in ("conducted", "judged-again") or (
+            self.kind == "broken" and self.seal_digest is not None
+        )
 
 
 _KIND: Final = ChainKind(
@@ -142,9 +153,43 @@ class Journal:
         }
 
     @property
+    def ended(self) -> set[str]:
+        """Runs that need no other attempt: conducted, or a change judged again."""
+        return {
+            entry.run_id
+            for entry in self.entries
+            if entry.kind in ("conducted", "judged-again") and entry.run_id is not None
+        }
+
+    @property
+    def judged_again(self) -> dict[str, list[JournalEntry]]:
+        """Further judgments of a change, by the planned run that made it (B11)."""
+        found: dict[str, list[JournalEntry]] = {}
+        for entry in self.entries:
+            if entry.kind == "judged-again":
+                found.setdefault(entry.data[AGAIN], []).append(entry)
+        return found
+
+    @property
+    def adjudication_ends(self) -> dict[str, str]:
+        """Why a change is not judged any more although the rule would have it, by planned run."""
+        return {
+            entry.run_id: entry.data["reason"]
+            for entry in self.entries
+            if entry.kind == "adjudicated" and entry.run_id is not None
+        }
+
+    def count_attempts(self, run_id: str, *, since: int) -> int:
+        """Excused attempts at a planned run, under a registration and later ones."""
+        return sum(
+            entry.kind == "broken" and entry.run_id == run_id and entry.registration >= since
+            for entry in self.entries
+        )
+
+    @property
     def open_starts(self) -> dict[str, JournalEntry]:
         """Runs that were started, and of which no end is known: the last start of each."""
-        done = self.conducted
+        done = self.ended
         return {
             entry.run_id: entry
             for entry in self.entries

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -12,7 +11,9 @@ from repotrial.conduct._journal import Journal, JournalEntry
 from repotrial.conduct._state import RecordedState
 
 if TYPE_CHECKING:
+    from repotrial.analysis import PilotContrast
     from repotrial.conduct._stages import PilotState
+    from repotrial.stats import PairedComparison
 
 LEAST_TASKS: Final = 2
 """Fewer complete tasks have no spread."""
@@ -31,6 +32,8 @@ class LookResult(msgspec.Struct, frozen=True, kw_only=True):
     level: float
     """The p-value at or below which it stops."""
     p: float
+    p_sign_flip: float | NotComputable
+    """Beside it: it does not decide."""
     is_stop: bool
     message: str
 
@@ -86,7 +89,13 @@ def list_fractions(journal: Journal, present: float) -> list[float]:
 
 def write_look(journal: Journal, look: LookResult) -> None:
     """Put a registered look on record."""
-    data = {"fraction": repr(look.fraction), "level": repr(look.level), "p": repr(look.p)}
+    flips = look.p_sign_flip
+    data = {
+        "fraction": repr(look.fraction),
+        "level": repr(look.level),
+        "p": repr(look.p),
+        "p_sign_flip": flips.reason if isinstance(flips, NotComputable) else repr(flips),
+    }
     journal.append("look", data={**data, "message": look.message})
 
 
@@ -109,35 +118,50 @@ def is_asked(entry: JournalEntry) -> bool:
 
 
 def _hold(state: RecordedState, complete: list[str], fractions: list[float]) -> LookResult:
-    from scipy import stats
-
     from repotrial.stats import plan_looks
 
     pilot = state.pilot
     contrast = pilot.find_contrast(str(pilot.stopping.contrast))
-    alpha = float(pilot.level) / len(pilot.contrasts)
-    look = plan_looks(fractions, alpha=alpha)[-1]
-    first, other = state.collect_outcomes(contrast.arm), state.collect_outcomes(contrast.against)
-    differences = [
-        sum(first[task]) / len(first[task]) - sum(other[task]) / len(other[task])
-        for task in complete
-        if first[task] and other[task]
-    ]
-    count = len(differences)
-    mean = math.fsum(differences) / count if count else 0.0
-    variance = math.fsum((value - mean) ** 2 for value in differences) / max(1, count - 1)
-    error = math.sqrt(variance / count) if count else 0.0
-    p = float(2 * stats.t.sf(abs(mean) / error, count - 1)) if error > 0 else 1.0
-    bound = look.critical * error
-    effect = float(pilot.smallest_effect)
-    is_futile = pilot.stopping.is_futility_used and -effect < mean - bound and mean + bound < effect
-    is_stop = p <= look.level or is_futile
+    look = plan_looks(fractions, alpha=float(pilot.level) / len(pilot.contrasts))[-1]
+    found = _compare(state, contrast, complete, look.level)
+    # The paired t decides; without three tasks there is nothing to decide by.
+    p = 1.0 if isinstance(found.t_test, NotComputable) else found.t_test.p_value
+    is_futile = pilot.stopping.is_futility_used and _is_within(found, float(pilot.smallest_effect))
     if p <= look.level:
         message = f"efficacy: {contrast.name} crossed its boundary at {len(complete)} tasks"
     elif is_futile:
         message = f"futility: the repeated interval of {contrast.name} lies within the relevant effect"
     else:
         message = f"look at {len(complete)} complete tasks: the pilot goes on"
+    flips = found.sign_flip
     return LookResult(
-        fraction=fractions[-1], tasks=len(complete), level=look.level, p=p, is_stop=is_stop, message=message
+        fraction=fractions[-1],
+        tasks=len(complete),
+        level=look.level,
+        p=p,
+        p_sign_flip=flips if isinstance(flips, NotComputable) else flips.p_value,
+        is_stop=p <= look.level or is_futile,
+        message=message,
     )
+
+
+def _compare(
+    state: RecordedState, contrast: PilotContrast, complete: list[str], level: float
+) -> PairedComparison:
+    from numpy.random import SeedSequence
+
+    from repotrial.stats import build_clusters, compare_paired
+
+    first, other = (
+        build_clusters((task, float(value)) for task in complete for value in outcomes[task])
+        for outcomes in map(state.collect_outcomes, (contrast.arm, contrast.against))
+    )
+    return compare_paired(first, other, seed_sequence=SeedSequence(state.pilot.seed), level=1 - level)
+
+
+def _is_within(found: PairedComparison, effect: float) -> bool:
+    """Whether the repeated interval lies wholly between minus and plus the smallest relevant effect."""
+    if isinstance(found.difference, NotComputable):
+        return False
+    ends = found.difference.interval
+    return not isinstance(ends, NotComputable) and -effect < ends.low and ends.high < effect

@@ -225,7 +225,7 @@ def _check_runs(study: Study, loaded: LoadedPlan, journal: Journal) -> Iterator[
         if entry.directory is None:
             continue
         known.add(entry.directory)
-        if entry.kind == "conducted":
+        if entry.is_sealed:
             yield from _check_run(study, entry, planned)
     open_runs = set(journal.open_starts)
     for path in _list_runs(study.runs):
@@ -248,7 +248,7 @@ def _check_run(study: Study, entry: JournalEntry, planned: Collection[str]) -> I
         yield Finding(
             code="run-replaced", message=f"{name}: expected the seal that was journaled, found another"
         )
-    if entry.run_id not in planned and entry.registration >= 1:
+    if entry.kind == "conducted" and entry.run_id not in planned:
         yield Finding(code="run-unplanned", message=f"{name}: expected a planned run, found none of this id")
     try:
         manifest = load_manifest(paths.manifest)

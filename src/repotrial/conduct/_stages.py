@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from decimal import Decimal
-from pathlib import Path
 from typing import Final, Literal
 
 import msgspec
@@ -19,7 +18,7 @@ from repotrial.conduct._record import PilotRecord
 from repotrial.conduct._state import PilotRun, RecordedState
 from repotrial.conduct._study import Study
 from repotrial.cost import Amount, CostStatement, EnvelopeState, load_ledger_state
-from repotrial.score import judge_run, price_run
+from repotrial.score import price_run
 
 _CENT: Final = Decimal("0.01")
 
@@ -98,13 +97,11 @@ class PilotState(RecordedState):
         differing = compared = 0
         for run in self.list_runs(1, 2, 3):
             agent = self.study.arms[run.row.arm].arm.agent
-            if agent in ("noop", "reference") and run.outcome is not None:
+            if agent in ("noop", "reference") and not run.is_excused:
                 compared += 1
-                differing += run.outcome != int(agent == "reference")
-            for check in run.judged.card.checks:
-                if check.attempts > 1 and check.rule == "passes-required":
-                    compared += 1
-                    differing += 0 < check.passes < check.attempts
+                differing += run.judged.is_success != (agent == "reference")
+            own, other = run.compare_judgments()
+            differing, compared = differing + own, compared + other
         return differing, compared
 
 
@@ -230,18 +227,3 @@ def _leave_3(state: PilotState) -> Iterator[_Line]:
     due, stop = len(state.list_due(3)), state.journal.find_last("stop")
     evidence = f"{due} planned runs are left" if stop is None else stop.data.get("message", "")
     yield "the plan is complete, or a stopping rule ended it", due == 0 or stop is not None, evidence
-
-
-def find_run(runs: Path, run_id: str, *, since_us: int) -> Path | None:
-    """A sealed attempt at a run that began after a time; the last one."""
-    found = []
-    for path in sorted(runs.glob(f"{run_id}*")):
-        try:
-            judged = judge_run(path)
-        except RepoTrialError:
-            continue
-        began = judged.entry.started_at_us
-        if judged.evidence.seal != "absent" and began is not None and began >= since_us:
-            found.append((path, judged))
-    sound = [path for path, judged in found if not judged.entry.is_stopped]
-    return sound[-1] if sound else None

@@ -9,12 +9,22 @@ from typing import Final
 import msgspec
 
 from repotrial._core.absence import NotComputable
-from repotrial.analysis import BlindedVariance, LoadedPlan, Pilot, PlannedRow, RepeatsDecision
-from repotrial.conduct._journal import Journal
+from repotrial.analysis import (
+    Adjudicated,
+    AdjudicationEnd,
+    BlindedVariance,
+    LoadedPlan,
+    Pilot,
+    PlannedRow,
+    RepeatsDecision,
+    adjudicate,
+    is_adjudicated,
+)
+from repotrial.conduct._journal import Journal, JournalEntry
 from repotrial.conduct._record import PilotRecord
 from repotrial.score import JudgedRun, judge_run
 
-_SAFETY: Final = "safety-termination"
+_BREACHES: Final = frozenset({"safety-termination", "security-boundary-violation"})
 _LAST: Final = 3
 
 
@@ -23,19 +33,51 @@ class PilotRun(msgspec.Struct, frozen=True, kw_only=True):
 
     row: PlannedRow
     judged: JudgedRun
+    is_excused: bool = False
+    """Whether even the last attempt allowed is excused: the planned run is indeterminate (P5)."""
+    again: tuple[JudgedRun, ...] = ()
+    """Its change judged again."""
+    adjudicated: Adjudicated | None = None
+    """What all judgments come to; None where its contract is not listed as flaky (B11)."""
 
     @property
     def outcome(self) -> int | None:
         """1 for a success, 0 for none; None if it is indeterminate."""
-        status = self.judged.entry.status
-        return None if status == "invalid" else int(status == "success")
+        if self.is_excused:
+            return None
+        if self.adjudicated is None:
+            return int(self.judged.is_success)
+        words = self.adjudicated.outcome
+        return int(words == "success") if words in ("success", "failure") else None
+
+    @property
+    def is_in(self) -> bool:
+        """Whether nothing more will be conducted or judged for it."""
+        return self.adjudicated is None or self.adjudicated.outcome is not None
+
+    def compare_judgments(self) -> tuple[int, int]:
+        """Judgments of the same change that differ, and all that were compared (Q4)."""
+        repeated = [
+            check
+            for check in self.judged.card.checks
+            if check.attempts > 1 and check.rule == "passes-required"
+        ]
+        again = [run.is_success for run in self.again if not run.cause.is_excused]
+        differing = sum(0 < check.passes < check.attempts for check in repeated)
+        differing += sum(one != self.judged.is_success for one in again)
+        return differing, len(repeated) + len(again)
 
     @property
     def is_breach(self) -> bool:
-        """Whether a boundary was violated, so that the harness ended the run."""
-        return any(reason.code == _SAFETY for reason in self.judged.reasons) or any(
-            "safety" in tag for tag in self.judged.entry.tags
+        """Whether a boundary was violated: by what was tried, or so that the harness ended the run."""
+        return not _BREACHES.isdisjoint(
+            {*self.judged.entry.tags, *(reason.code for reason in self.judged.reasons)}
         )
+
+
+def find_end(reason: str | None) -> AdjudicationEnd | None:
+    """What the journal says did not allow another judgment."""
+    return None if reason is None else msgspec.convert(reason, AdjudicationEnd)
 
 
 class RecordedState:
@@ -71,6 +113,11 @@ class RecordedState:
         done = self.record.list_counted(self.journal)
         return [row for row in self.list_planned(stage) if row.run_id not in done]
 
+    def list_conducted(self, stage: int) -> list[PlannedRow]:
+        """Runs of a stage that are in or wait for judgments, in the order of the plan."""
+        done = self.record.list_counted(self.journal)
+        return [row for row in self.list_planned(stage) if row.run_id in done]
+
     def list_planned(self, stage: int) -> list[PlannedRow]:
         """All runs of a stage; in stage 3 up to the number of repeats that was decided."""
         decision = self.decision
@@ -84,8 +131,18 @@ class RecordedState:
         for row in self.rows:
             entry = done.get(row.run_id)
             if entry is not None and entry.directory is not None and row.stage in stages:
-                found.append(PilotRun(row=row, judged=self._judge(entry.directory)))
+                found.append(self._build(row, entry))
         return found
+
+    def _build(self, row: PlannedRow, entry: JournalEntry) -> PilotRun:
+        judged, again = self._judge(str(entry.directory)), tuple[JudgedRun, ...]()
+        is_excused, adjudicated, rule = "indeterminate" in entry.data, None, self.pilot.adjudication
+        if not is_excused and is_adjudicated(rule, row.task, judged):
+            entries = self.journal.judged_again.get(row.run_id, [])
+            again = tuple(self._judge(str(one.directory)) for one in entries)
+            end = self.journal.adjudication_ends.get(row.run_id)
+            adjudicated = adjudicate(rule, judged, again, find_end(end))
+        return PilotRun(row=row, judged=judged, is_excused=is_excused, again=again, adjudicated=adjudicated)
 
     def _judge(self, name: str) -> JudgedRun:
         if name not in self._judged:
@@ -97,14 +154,16 @@ class RecordedState:
         done = self.record.list_counted(self.journal)
         planned = [row for stage in (1, 2, 3) for row in self.list_planned(stage)]
         missing = {row.task for row in planned if row.run_id not in done}
+        if self.pilot.adjudication.contracts:
+            missing |= {run.row.task for run in self.list_runs(1, 2, 3) if not run.is_in}
         return [] if self.decision is None else [task for task in self.tasks if task not in missing]
 
     def collect_outcomes(self, arm: str) -> dict[str, list[int]]:
-        """Outcomes of an arm by task; indeterminate runs are left out here."""
+        """Outcomes of an arm by task; an indeterminate run counts 0, as in the primary rate."""
         found: dict[str, list[int]] = {task: [] for task in self.tasks}
         for run in self.list_runs(1, 2, 3):
-            if run.row.arm == arm and run.outcome is not None:
-                found[run.row.task].append(run.outcome)
+            if run.row.arm == arm:
+                found[run.row.task].append(run.outcome or 0)
         return found
 
     def estimate_spread(self) -> list[BlindedVariance] | NotComputable:

@@ -6,8 +6,8 @@ from repotrial.cost._amount import Amount
 from repotrial.cost._book import ModelPrices, PriceBook
 from repotrial.cost._book_file import load_price_book
 from repotrial.cost._budget import Reservation, RunBudget
-from repotrial.cost._caps import BudgetCaps, Exhausted, MeasureState, Parent
-from repotrial.cost._ledger import EnvelopeLimits, Ledger, load_ledger_state
+from repotrial.cost._caps import BudgetCaps, Exhausted, Hold, MeasureState, Parent
+from repotrial.cost._ledger import EnvelopeLimits, Ledger, LedgerHold, load_ledger_state
 from repotrial.cost._ledger_state import EnvelopeState
 from repotrial.cost._meter import CHARGED_BOUND, RunMeter, measure_stored
 from repotrial.cost._spending import Spending, TimeKind
@@ -23,7 +23,9 @@ __all__ = [
     "EnvelopeLimits",
     "EnvelopeState",
     "Exhausted",
+    "Hold",
     "Ledger",
+    "LedgerHold",
     "MeasureState",
     "Metered",
     "MeteredExchange",

@@ -25,7 +25,7 @@ from repotrial.retrieval._normalize import (
     normalize_run,
 )
 from repotrial.retrieval._outcomes import Outcome
-from repotrial.retrieval._own import name_configuration
+from repotrial.retrieval._own import list_files_read, name_configuration
 from repotrial.retrieval._reading import RankingRule
 from repotrial.retrieval._report import (
     ConfigurationFigures,
@@ -71,6 +71,7 @@ __all__ = [
     "explain_truth",
     "find_runs",
     "find_tasks_directory",
+    "list_files_read",
     "load_retrieval_tools",
     "load_study",
     "name_configuration",

@@ -11,10 +11,12 @@ from typing import Final
 
 import msgspec
 
-from repotrial._core.absence import Unknown
+from repotrial._core.absence import NotComputable, Unknown
 from repotrial._core.errors import EvidenceError
-from repotrial.retrieval._extract import TracedCall
+from repotrial.retrieval._extract import Extractor, TracedCall
 from repotrial.retrieval._merge import MergedTrace, TrialTraces
+from repotrial.retrieval._places import build_names
+from repotrial.retrieval._tools import load_retrieval_tools
 from repotrial.trace import (
     BlobStore,
     Body,
@@ -35,6 +37,7 @@ from repotrial.transcripts import ToolOutput
 
 WORKSPACE: Final = "/workspace"
 """Where agents find the repository."""
+_SHOWN: Final = frozenset({"file_read", "code_search"})
 _MAIN: Final = "main"
 _EXECUTED: Final = "execve"
 """The tool under which runs of the first release recorded program starts."""
@@ -100,6 +103,23 @@ def load_own_run(directory: Path) -> OwnRun:
             skipped=skipped,
         ),
         started_us=reader.started_us,
+    )
+
+
+def list_files_read(directory: Path) -> frozenset[str] | NotComputable:
+    """Files of the repository whose content a run of ours was shown, as far as its calls tell."""
+    own = load_own_run(directory).traces.merged
+    if not own.calls:
+        return NotComputable(reason="no call is on record")
+    names = build_names(roots=(WORKSPACE, own.directory), truth=())
+    extractor = Extractor(load_retrieval_tools(), names, own.directory)
+    found = (retrieved for call in own.calls for retrieved in extractor.extract(call))
+    return frozenset(
+        name
+        for retrieved in found
+        if retrieved.category in _SHOWN
+        for place in retrieved.places
+        if (name := names.name(place))
     )
 
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         load_agent_file,
         short_version,
     )
+    from repotrial.run._books import price_acceptance
     from repotrial.run._conduct import RunEnded, conduct_run
     from repotrial.run._directory import RUN_DIRECTORY, AttemptIndex, remove_unfinished
     from repotrial.run._replay import Replay, replay_run
@@ -79,6 +80,7 @@ __all__ = [
     "list_mixable",
     "list_twins",
     "load_agent_file",
+    "price_acceptance",
     "put_answer",
     "rehearse_check",
     "remove_unfinished",

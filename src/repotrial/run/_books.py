@@ -185,12 +185,22 @@ def open_books(plan: PlannedRun, settings: RunSettings, name: str) -> Iterator[R
         if probe.is_idle:
             yield RunBooks(budget)
             return
-        spending = Spending(costs.tariff, budget, parent=parent if costs.books_time else None)
+        spending = Spending(costs.tariff, budget, parent=parent)
         books = RunBooks(budget, spending)
         kept = caps.headroom_units if costs.tariff.unit == "units" else caps.headroom_usd
         books.take(spending.keep_headroom(seconds, Decimal(kept)))
         with books.keep():
             yield books
+
+
+def price_acceptance(plan: PlannedRun, settings: RunSettings) -> Decimal:
+    """Dollars that envelopes must have before a run begins: its acceptance, as far as its cap keeps it."""
+    costs = find_costs(plan, settings)
+    if costs is None or costs.tariff.unit != "usd":
+        return Decimal(0)
+    seconds = _count_check_seconds(plan.loaded.contract.checks)
+    value = Spending(costs.tariff, RunBudget(BudgetCaps()), parent=None).price_seconds(seconds, "exec")
+    return min(value, Decimal(_choose_headroom(plan.limits.cost_usd, value)))
 
 
 def find_costs(plan: PlannedRun, settings: RunSettings) -> CostAccess | None:

@@ -80,8 +80,6 @@ class CostAccess:
     """Most that a run may cost in abstract units, where it is priced in them."""
     open_envelopes: Callable[[str, RunSpec], AbstractContextManager[Parent | None]]
     """What a run draws on beside its own caps, until the block ends: then it holds nothing any more."""
-    books_time: bool = True
-    """Whether a run books its time in the envelopes itself; False where its caller does."""
 
 
 @dataclass(frozen=True, kw_only=True)

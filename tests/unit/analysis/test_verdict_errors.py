@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -184,11 +183,6 @@ def test_one_more_failure_mode_costs_the_mean_trial_over_the_chance_of_a_new_one
     # Every mode was seen more than once.
     assert found.chance_of_another == 0
     assert isinstance(found.usd_for_another, NotComputable)
-
-
-def test_strata_have_calls_and_failing_test_runs(conducted: ConductedPilot) -> None:
-    strata: Any = _pilot(_analyze(conducted)).strata
-    assert {name for one in strata for name in one.__struct_fields__} >= {"tool_calls", "failed_check_cycles"}
 
 
 def test_a_flagged_success_that_a_person_looked_at_is_no_longer_doubtful(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from repotrial.agents._model import FileTranscript, StdoutTranscript
+from repotrial.agents import FileTranscript, StdoutTranscript
 from repotrial.run import _transcripts
 from repotrial.run._transcripts import collect_transcripts
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from repotrial.authoring._split import KnownTestPaths
+from repotrial.authoring import KnownTestPaths
 from support.errors import raises_code
 
 

@@ -100,6 +100,8 @@ class Bind(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     """Absolute path inside."""
     is_writable: bool = False
+    is_live: bool = False
+    """Whether it shows what the host writes later: an overlay of the sandbox's own would not."""
 
 
 class Scratch(msgspec.Struct, frozen=True, kw_only=True):

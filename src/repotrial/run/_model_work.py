@@ -151,7 +151,13 @@ def _prepare(
     network = plan_network(run.plan.loaded.contract.policy.network, run, stack)
     shown = msgspec.structs.replace(
         launch,
-        binds=(*launch.binds, home, Bind(source=room.path, target=ROOM), *asked, *network.binds),
+        binds=(
+            *launch.binds,
+            home,
+            Bind(source=room.path, target=ROOM, is_live=True),
+            *asked,
+            *network.binds,
+        ),
         variables={
             **run.agent_seed,
             **launch.variables,

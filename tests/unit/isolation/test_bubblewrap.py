@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 
 from repotrial._core.words import Level
@@ -34,10 +36,14 @@ CAPABILITIES = Capabilities(
 
 
 def plan(
-    spec: SandboxSpec, *, version: tuple[int, ...] = (0, 8, 0), is_staged: bool = True
+    spec: SandboxSpec,
+    *,
+    version: tuple[int, ...] = (0, 8, 0),
+    is_staged: bool = True,
+    shared_tree: Literal["overlay", "bind"] = "bind",
 ) -> dict[str, Any]:
     engine = Engine(
-        capabilities=CAPABILITIES,
+        capabilities=msgspec.structs.replace(CAPABILITIES, shared_tree=shared_tree),
         bubblewrap="/usr/bin/bwrap",
         version=version,
         is_staged=is_staged,
@@ -127,6 +133,16 @@ def test_an_overlay_is_mounted_from_its_own_trees() -> None:
     assert [tree["path"] for tree in built["trees"]] == ["/cache/base,1", "/run:s"]
     assert built["overlays"] == [{"name": "workspace", "lower": "0", "upper": "1/upper", "work": "1/work"}]
     assert "--bind /sys/workspace /workspace" in joined(built)
+
+
+def test_what_the_host_writes_later_is_shown_as_it_is_and_not_through_an_overlay(tmp_path: Path) -> None:
+    binds = (
+        Bind(source=tmp_path, target="/tools"),
+        Bind(source=tmp_path, target="/answers", is_live=True),
+    )
+    text = joined(plan(SandboxSpec(workspace=WORKSPACE, binds=binds), shared_tree="overlay"))
+    assert re.search(r"--ro-bind /sys/own-\d+ /tools", text)
+    assert re.search(r"--ro-bind /sys/\d+ /answers", text)
 
 
 def test_an_image_is_shown_by_its_entries_without_what_a_sandbox_has_itself(image: Path) -> None:

@@ -213,7 +213,7 @@ class _Builder:
                 yield from ("--perms", "0700", "--size", size, "--tmpfs", mount.target)
             else:
                 option = "--bind" if mount.is_writable else "--ro-bind"
-                stage = self._stage if mount.is_writable else self._stage_shared
+                stage = self._stage if mount.is_writable or mount.is_live else self._stage_shared
                 yield from (option, stage(mount.source), mount.target)
 
     def list_scratch_bounds(self) -> list[ScratchBound]:

@@ -125,7 +125,7 @@ class StageRequests:
     def binds(self) -> tuple[Bind, ...]:
         """What the sandbox has to show."""
         return (
-            Bind(source=self._answers, target=_ROOM),
+            Bind(source=self._answers, target=_ROOM, is_live=True),
             Bind(source=self._wanted, target=_COUNTER, is_writable=True),
         )
 

@@ -135,8 +135,9 @@ def test_tests_that_no_list_names_are_told(tmp_path: Path) -> None:
     assert "'tests.test_clamp::test_low'" in problem.message
 
 
-def test_a_cut_id_stays_out_where_it_only_has_to_stay_and_is_told(tmp_path: Path) -> None:
-    created, loaded = import_one(tmp_path, PASS_TO_PASS=["tests/test_clamp.py::TestHigh::test_float[below"])
+@pytest.mark.parametrize("piece", ["tests/test_clamp.py::TestHigh::test_float[below", "[100%]"])
+def test_a_piece_of_a_log_stays_out_where_it_only_has_to_stay_and_is_told(tmp_path: Path, piece: str) -> None:
+    created, loaded = import_one(tmp_path, PASS_TO_PASS=[piece])
     assert "draft-test-cut" in codes_of(created)
     assert loaded.inventories["tests"].pass_to_pass == ()
 

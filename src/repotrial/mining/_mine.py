@@ -45,6 +45,7 @@ _TRY_SECONDS: Final = 45.0
 _CERTIFY_SECONDS: Final = 120.0
 _CERTIFIED_SHARE: Final = 0.5
 _SHORT: Final = 10
+_UNLOCKED: Final = "draft-packages-unlocked"
 _LEAK: Final = "briefing-leak"
 """Code of a run that was refused because what the agent is told holds part of the reference."""
 
@@ -210,8 +211,11 @@ class _Miner:
             case Proof() as proof:
                 return self._keep(candidate, created, proof, directory)
             case Unproved(failure=failure, message=message, executions=executions):
+                # What is missing may be missing because no packages could be locked.
+                unlocked = [each.message for each in created.problems if each.code == _UNLOCKED]
+                why = "; ".join((message, *unlocked))
                 return build_row(
-                    candidate, state="unproved", reason=failure, message=message, executions=executions
+                    candidate, state="unproved", reason=failure, message=why, executions=executions
                 )
             case None:
                 return build_row(candidate, state="unproved", reason="not-tried", message="nothing was run")

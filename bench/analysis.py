@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from bench.trace import Part, Ratio
-from repotrial.analysis import Analysis, analyze_table
+from repotrial.analysis import Analysis, analyze_trials, read_trials
 
 _ARMS, _TASKS, _REPEATS = 9, 78, 5
 _ROUNDS = 5
@@ -32,10 +32,10 @@ def bench_analysis() -> Ratio:
     """3,510 trials of 9 arms: rates with cluster-robust errors, ICC, all pairs with paired t and Holm."""
     with tempfile.TemporaryDirectory() as place:
         table = _write_table(Path(place) / "trials.csv")
-        _compare(analyze_table(table), _analyze_with_statsmodels(table))
+        _compare(analyze_trials(read_trials(table)), _analyze_with_statsmodels(table))
         ours, peer = [], []
         for _ in range(_ROUNDS):
-            ours.append(_measure(lambda: analyze_table(table)))
+            ours.append(_measure(lambda: analyze_trials(read_trials(table))))
             peer.append(_measure(lambda: _analyze_with_statsmodels(table)))
     trials = _ARMS * _TASKS * _REPEATS
     seconds = sorted(ours)[len(ours) // 2]

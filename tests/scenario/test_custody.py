@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from repotrial.redaction import CustodyPolicy, Redactor, SecretRedactor
 from repotrial.signing import SigningKey
 from repotrial.trace import RunPaths
 from support.command_line import call, surroundings
+from support.custody import write_identity
 from support.score_runs import FAILED, write_run
 
+ISSUE = b"use the token ghp_" + b"c3" * 18
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "custody.md"
 
 
@@ -21,10 +24,17 @@ PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "custody.md"
 def place(tmp_path: Path) -> Path:
     """A directory with two sealed runs and the public key, and a home whose key sealed them."""
     key = SigningKey.load(tmp_path / "home" / "repotrial" / "seal-key.pem")
-    write_run(tmp_path / "runs" / "good", key=key)
+    policy = tmp_path / "custody.toml"
+    policy.write_text(f'recipients = ["{write_identity(tmp_path / "reader.txt")}"]\n')
+    write_run(tmp_path / "runs" / "good", key=key, redactor=_open_vault(policy, "good"), issue=ISSUE)
+    _open_vault(policy, "bad")
     write_run(tmp_path / "runs" / "bad", {"unit": FAILED}, key=key)
     (tmp_path / "public-key.pem").write_text(key.public_key.pem)
     return tmp_path
+
+
+def _open_vault(policy: Path, run: str) -> Redactor:
+    return CustodyPolicy.load(policy).open_redactor(SecretRedactor({}), run=run)
 
 
 def _read_commands() -> list[list[str]]:
@@ -51,6 +61,9 @@ def test_the_walk_through_holds_as_it_is_written(place: Path, capsys: pytest.Cap
     assert verified.count("tier minimal: ") == 2
     assert "approved by custodian: the study is over" in verified
     assert "cannot be shown any more: the change: its digest stays" in verified
+    assert [path.read_bytes() for path in (place / "opened").iterdir()] == [ISSUE]
+    assert "appeal 7" in said["archive log"]
+    assert "runs/good: 1 original taken away" in said["archive shred"]
     assert (place / "report.html").stat().st_size > 1000
     assert not RunPaths(place / "runs" / "good").change.exists()
 

@@ -17,11 +17,13 @@ from repotrial.cli import main
 from support.caps import find_unlabeled_caps
 from support.claims import digest_sources, find_claims, find_titles, list_known_numbers
 from support.command_line import call, execute, surroundings
+from support.custody import write_identity
 from support.harness import require_sandboxes
 from support.pages import read_report
 from support.pilots import write_pilot
 from support.trial_tables import draw_trials, write_table
 
+TOKEN = "ghp_" + "c3" * 18
 _PARTS = {
     *("pilot-flow", "success", "outcomes-by-arm", "paired", "costs", "tasks", "failures", "verdict-errors"),
     *("indeterminate", "rubric-weights", "assurance", "all-trials", "side-by-side", "deviations", "planning"),
@@ -90,19 +92,26 @@ def test_bad_lines_end_with_2_and_name_the_fix(capsys: pytest.CaptureFixture[str
     assert call(capsys, "pilot", "analyze", "--table", tmp_path / "none.csv").status == 2
 
 
+def _find_home(place: Path) -> dict[str, str]:
+    return {
+        "HOME": str(place),
+        "XDG_CACHE_HOME": str(place / "cache"),
+        "XDG_CONFIG_HOME": str(place / "config"),
+    }
+
+
 @pytest.fixture(scope="module")
 def conducted(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example pilot, planned, frozen and conducted for real."""
     require_sandboxes()
     place = tmp_path_factory.mktemp("conducted")
     directory = write_pilot(place)
-    own = {
-        "HOME": str(place),
-        "XDG_CACHE_HOME": str(place / "cache"),
-        "XDG_CONFIG_HOME": str(place / "config"),
-    }
-    for words in (["plan"], ["freeze"], ["run", "--jobs", "2"]):
-        with surroundings(None, **own), pytest.raises(SystemExit) as stop:
+    (place / "custody.toml").write_text(f'recipients = ["{write_identity(place / "me.txt")}"]\n')
+    for script in (place / "example" / "agents" / "strong").iterdir():
+        script.write_text(f"{script.read_text()}\necho token {TOKEN}\n")
+    custody = ["--custody", str(place / "custody.toml")]
+    for words in (["plan"], ["freeze"], ["run", "--jobs", "2", *custody]):
+        with surroundings(None, **_find_home(place)), pytest.raises(SystemExit) as stop:
             main(["pilot", words[0], str(directory), *words[1:]])
         # Stage 3 is refused: eight tasks have too little power, and stages 1 and 2 are the plan.
         assert stop.value.code in (0, 1)
@@ -163,6 +172,47 @@ class TestConducted:
         differing = execute("pilot", "analyze", copied, "--check", published, env=nowhere)
         assert differing.status == 1
         assert "successes: expected 8, found 7" in differing.err
+
+    def test_a_pilot_is_archived_its_originals_opened_and_shredded_and_figures_hold_but_for_what_was_read(
+        self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path
+    ) -> None:
+        place = conducted.parents[1]
+        copied, vaults = tmp_path / "copy", tmp_path / "originals"
+        shutil.copytree(conducted, copied)
+        shutil.copytree(place / "originals", vaults)
+        write_identity(tmp_path / "other.txt")
+        published, plan = tmp_path / "published", tmp_path / "archive.json"
+
+        def do(*words: str | Path, status: int = 0) -> str:
+            with surroundings(tmp_path, **_find_home(place)):
+                ended = call(capsys, *words)
+            assert ended.status == status, (words, ended)
+            return ended.out
+
+        do("pilot", "analyze", copied, "--out", published)
+        do("archive", "plan", copied / "runs", "--out", plan)
+        do("archive", "approve", plan, "--by", "custodian", "--why", "the study is over")
+        do("archive", "apply", plan)
+        run = next(copied / "runs" / path.parent.name for path in sorted(vaults.glob("*/*.age")))
+        out = tmp_path / "opened"
+        opening = ("archive", "open", run, "--reason", "appeal 7", "--out", out)
+        do(*opening, "--identity", tmp_path / "other.txt", status=1)
+        assert not out.exists()
+        do(*opening, "--identity", place / "me.txt")
+        assert any(f"token {TOKEN}" in file.read_text() for file in out.iterdir())
+        assert not any(TOKEN.encode() in file.read_bytes() for file in copied.rglob("*") if file.is_file())
+        do("archive", "shred", copied / "runs", "--by", "custodian", "--why", "retention ended")
+        assert not [*vaults.glob("*/*.age")]
+        log = json.loads(do("archive", "log", run, "--json"))
+        assert [each["action"] for each in log["entries"]] == ["refused", "opened", "shredding", "shredded"]
+        do("run", "verify", copied / "runs")
+        with surroundings(tmp_path, **_find_home(place)):
+            again = call(capsys, "pilot", "analyze", copied, "--check", published / "analysis.json")
+        differing = [line for line in again.err.splitlines() if ": expected " in line and "|" in line]
+        # What an agent read is told by texts that are gone; every other figure is the same.
+        assert all(".rubric.read_before: " in line for line in differing), again.err
+        do("report", "build", copied / "runs", "--out", tmp_path / "report.html")
+        assert "strong" in (tmp_path / "report.html").read_text()
 
     def test_an_outsider_checks_a_bundle_by_digests_and_by_computing_it_anew(
         self, capsys: pytest.CaptureFixture[str], conducted: Path, tmp_path: Path

@@ -10,7 +10,7 @@ import msgspec
 from repotrial._core.absence import Unknown
 from repotrial._core.digest import digest_bytes
 from repotrial._core.words import Level, LifecyclePhase
-from repotrial.redaction import SecretRedactor
+from repotrial.redaction import Redactor, SecretRedactor
 from repotrial.signing import SigningKey
 from repotrial.trace import (
     AcceptanceExecution,
@@ -91,7 +91,7 @@ SCANNER = SecretRedactor({})
 _UNIT = CheckEntryPoint(check_id="unit", command="python -m pytest -q tests")
 
 
-def build_facts(run_id: str = "run-1") -> RunFacts:
+def build_facts(run_id: str = "run-1", rules_id: str = SCANNER.rules_id) -> RunFacts:
     return RunFacts(
         run_id=run_id,
         contract=ContractBinding(
@@ -157,7 +157,7 @@ def build_facts(run_id: str = "run-1") -> RunFacts:
         cpu_class="x86_64/2",
         memory_class="4-8 GiB",
         started_at_us=1_700_000_000_000_000,
-        redaction_rules_id=SCANNER.rules_id,
+        redaction_rules_id=rules_id,
         machine_settings={"cache": "on"},
         configuration_files=ConfigurationFiles(
             present=(DeclaredFile(path="/etc/tool.conf", digest=digest_bytes(b"conf")),),
@@ -205,20 +205,21 @@ class RunBuilder:
         manifest: Manifest | None = None,
         policy_rules: int = 1,
         completeness_rules: int = 1,
+        redactor: Redactor = SCANNER,
     ) -> None:
         self.paths = RunPaths(root)
         root.mkdir(parents=True)
-        self.manifest = build_example_manifest(run_id) if manifest is None else manifest
+        self.manifest = manifest or build_facts(run_id, redactor.rules_id).build_manifest()
         data = write_manifest(self.paths.manifest, self.manifest)
         opened = RunOpened(
             run_id=run_id,
             manifest_digest=digest_bytes(data),
-            redaction_rules_id=SCANNER.rules_id,
+            redaction_rules_id=redactor.rules_id,
             harness_version="0.1.0",
             policy_rules=policy_rules,
             completeness_rules=completeness_rules,
         )
-        self.writer = TraceWriter.create(self.paths, opened, redactor=SCANNER)
+        self.writer = TraceWriter.create(self.paths, opened, redactor=redactor)
         self._phase: LifecyclePhase | None = None
 
     def add(self, payload: KeptPayload) -> EventRef:

@@ -25,6 +25,7 @@ from repotrial.contract import (
     Scoring,
     build_lock,
 )
+from repotrial.redaction import Redactor
 from repotrial.score import ScoreCard, build_score_card, load_evidence, write_verdict
 from repotrial.signing import SigningKey
 from repotrial.trace import (
@@ -54,7 +55,7 @@ from repotrial.trace import (
     seal_run,
 )
 from repotrial.trace import Briefing as BriefingEvent
-from support.run_directories import RunBuilder, build_facts
+from support.run_directories import SCANNER, RunBuilder, build_facts
 
 TREE = digest_bytes(b"tree")
 FINAL_TREE = digest_bytes(b"tree after")
@@ -128,6 +129,8 @@ class ScoreRun:
         thresholds: str | None = None,
         policy_rules: int = 1,
         completeness_rules: int = 1,
+        redactor: Redactor = SCANNER,
+        issue: bytes = b"fix",
     ) -> None:
         self.contract = contract or build_contract()
         self.record = build_contract_record(self.contract)
@@ -149,6 +152,7 @@ class ScoreRun:
             repository=DirectoryIdentity(tree_digest=TREE),
             harness=Harness(version="0.1.0", entry_points=entry_points),
             seeds=msgspec.structs.replace(facts.seeds, root=root_seed),
+            redaction_rules_id=redactor.rules_id,
         )
         if thresholds is not None:
             models = ModelFacts(
@@ -166,6 +170,7 @@ class ScoreRun:
             manifest=facts.build_manifest(),
             policy_rules=policy_rules,
             completeness_rules=completeness_rules,
+            redactor=redactor,
         )
         self.paths: RunPaths = self.builder.paths
         self.spec = RunSpec(
@@ -180,7 +185,7 @@ class ScoreRun:
         self._attempts: dict[tuple[str, str, str], int] = {}
         body = self.builder.writer.body
         self.builder.enter("brief")
-        self.builder.add(BriefingEvent(issue=body(b"fix"), obligations=(), delivered=body(b"fix")))
+        self.builder.add(BriefingEvent(issue=body(issue), obligations=(), delivered=body(b"fix")))
         self.builder.enter("act")
 
     def alert(self, rule: str, *, phase: Any = "act", severity: Any = "warning", **fields: Any) -> int:

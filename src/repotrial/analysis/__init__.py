@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     )
     from repotrial.analysis._agents import AgentSummary, PairedSummary, compare_agents
     from repotrial.analysis._analyze_pilot import analyze_pilot
-    from repotrial.analysis._analyze_table import analyze_table
+    from repotrial.analysis._analyze_table import analyze_trials
     from repotrial.analysis._comparison import RunComparison, RunSide, compare_runs
     from repotrial.analysis._figures import IntervalFigure
     from repotrial.analysis._left_out import find_left_out
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from repotrial.analysis._review_queue import ReviewedRun, ReviewSampling
     from repotrial.analysis._run_rows import RunRow, build_run_row
     from repotrial.analysis._summary import CollectedSummary, RunsSummary, summarize_runs
-    from repotrial.analysis._trials import TrialTable, read_trials
+    from repotrial.analysis._trials import Trial, TrialTable, read_trials
     from repotrial.analysis._why import explain_run
 else:
     __getattr__, __dir__ = build_hooks(__name__)
@@ -77,10 +77,11 @@ __all__ = [
     "RunSide",
     "RunsSummary",
     "TaskFacts",
+    "Trial",
     "TrialTable",
     "adjudicate",
     "analyze_pilot",
-    "analyze_table",
+    "analyze_trials",
     "build_plan",
     "build_run_row",
     "check_pilot",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from pathlib import Path
 from typing import Final
 
 from repotrial import __version__
@@ -13,22 +12,15 @@ from repotrial.analysis._arms import build_outcome_clusters, describe_arm
 from repotrial.analysis._contrasts import Contrast, describe_contrasts, find_tied
 from repotrial.analysis._figures import Artefact
 from repotrial.analysis._results import Analysis, ArmFigures
-from repotrial.analysis._trials import Trial, read_trials
+from repotrial.analysis._trials import Trial, TrialTable
 
 _LEVEL: Final = 0.95
-_LABEL: Final = "not witnessed: outcomes, costs and times are as the table states them; no run was verified"
 _NO_RULE: Final = "none: a table of trials has no frozen decision rule; all pairs of arms were compared"
 _SEVERAL: Final = 2
 
 
-def analyze_table(path: Path) -> Analysis:
-    """Analyze a table of trials; the family is all pairs of its arms.
-
-    Raises:
-        TABLE_UNREADABLE: it is no file, too large or not UTF-8.
-        TABLE_INVALID: lines of it are no trials.
-    """
-    table = read_trials(path)
+def analyze_trials(table: TrialTable) -> Analysis:
+    """Analyze trials of whatever harness; the family is all pairs of their arms."""
     by_arm: dict[str, list[Trial]] = {}
     for trial in sorted(table.trials, key=lambda one: (one.arm, one.task, one.repeat)):
         by_arm.setdefault(trial.arm, []).append(trial)
@@ -50,7 +42,8 @@ def analyze_table(path: Path) -> Analysis:
     return Analysis(
         code_version=__version__,
         is_witnessed=False,
-        label=_LABEL,
+        label=f"not witnessed: outcomes, costs and times are as {table.origin} states them; no run was "
+        "verified",
         decision=_NO_RULE,
         level=_LEVEL,
         tasks=len({trial.task for trial in table.trials}),

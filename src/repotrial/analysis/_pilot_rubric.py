@@ -58,9 +58,13 @@ def _measure_places(run: JudgedRun) -> tuple[int, int] | NotComputable:
     record, view = run.evidence.record, read_view(run)
     if not isinstance(record, ContractRecord) or not record.contract.clarify.modules:
         return NotComputable(reason="the contract declares no modules")
-    if view is None:
+    receipt = run.evidence.verification.custody.last
+    if view is not None:
+        paths = [file.path for file in view.files]
+    elif receipt is not None and receipt.changed_paths is not None:
+        paths = [*receipt.changed_paths]  # P26: the change is gone, its paths are not
+    else:
         return NotComputable(reason="there is no change that can be read")
-    paths = [file.path for file in view.files]
     modules = tuple(record.contract.clarify.modules)
     inside = sum(
         any(path == module or path.startswith(f"{module.rstrip('/')}/") for module in modules)

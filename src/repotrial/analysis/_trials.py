@@ -63,6 +63,8 @@ class TrialTable(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     digest: Digest
     trials: tuple[Trial, ...]
+    origin: str = "the table"
+    """Whose word the trials are."""
 
 
 def read_trials(path: Path) -> TrialTable:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         RunComparison,
         RunSide,
         RunsSummary,
-        analyze_table,
         compare_runs,
         explain_run,
         summarize_runs,
@@ -33,7 +32,10 @@ if TYPE_CHECKING:
         ArchivedRun,
         apply_archive,
         approve_archive,
+        open_originals,
         plan_archive,
+        show_access,
+        shred_originals,
     )
     from repotrial.api._catalogue import build_schema, find_error, list_errors, list_schemas
     from repotrial.api._certification import (
@@ -76,7 +78,13 @@ if TYPE_CHECKING:
     from repotrial.api._open_runs import open_runs
     from repotrial.api._outputs import CheckTests, ProgramOutput, iter_run_outputs, iter_run_tests, open_lines
     from repotrial.api._page import write_run_page
-    from repotrial.api._pilot_analysis import analyze_conducted, bundle_pilot, check_analysis, report_analysis
+    from repotrial.api._pilot_analysis import (
+        analyze_conducted,
+        analyze_table,
+        bundle_pilot,
+        check_analysis,
+        report_analysis,
+    )
     from repotrial.api._pilot_review import list_review, show_review, write_label
     from repotrial.api._pilot_run import run_pilot, show_pilot
     from repotrial.api._pilots import freeze_pilot, init_pilot, plan_pilot
@@ -336,6 +344,7 @@ __all__ = [
     "mine_contracts",
     "normalize_retrieval",
     "open_lines",
+    "open_originals",
     "open_pilot",
     "open_places",
     "open_runs",
@@ -358,10 +367,12 @@ __all__ = [
     "run_pilot",
     "score_run",
     "serve_runs",
+    "show_access",
     "show_key",
     "show_pilot",
     "show_programs",
     "show_review",
+    "shred_originals",
     "stamp_registration",
     "summarize_runs",
     "survey_harbor",

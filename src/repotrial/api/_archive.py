@@ -7,11 +7,27 @@ from pathlib import Path
 
 import msgspec
 
-from repotrial.archive import AppliedRun, apply_plan, approve_plan, build_plan, load_approved_plan, write_plan
+from repotrial._core.files import write_atomic
+from repotrial._core.private_file import read_private_file
+from repotrial.archive import (
+    AccessReport,
+    AppliedRun,
+    OpenedOriginal,
+    OriginalsRequest,
+    apply_plan,
+    approve_plan,
+    build_plan,
+    load_approved_plan,
+    read_access_log,
+    write_plan,
+)
 from repotrial.conduct import verify_no_peek
+from repotrial.redaction import AgeIdentity
 from repotrial.score import find_run_directories
 from repotrial.signing import PublicKey, SigningKey
 from repotrial.trace import RunVerification
+
+_MAX_IDENTITY_BYTES = 64 * 1024
 
 
 class PlannedArchive(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,6 +102,86 @@ def apply_archive(plan: Path, *, key_file: Path, trusted_keys: Sequence[PublicKe
     key = SigningKey.load(key_file)
     found, approval, digest = load_approved_plan(plan, [key.public_key, *trusted_keys])
     return apply_plan(found, approval, digest, beside=plan.parent, key=key)
+
+
+class WrittenOriginal(msgspec.Struct, frozen=True, kw_only=True):
+    """An original that was opened."""
+
+    digest: str
+    file: str
+    events: tuple[int, ...]
+    """Where its digest stands in the trace."""
+
+
+def open_originals(
+    run: Path,
+    *,
+    vaults: Path,
+    identity_file: Path,
+    reason: str,
+    key_file: Path,
+    out: Path,
+    digests: Sequence[str] = (),
+) -> list[WrittenOriginal]:
+    """Put a request on record, then write the originals of redacted texts into a directory.
+
+    Args:
+        run: The run directory.
+        vaults: The directory that the custody policy names.
+        identity_file: Of a recipient, as `age-keygen` writes it.
+        reason: Why; it stands in the access log.
+        key_file: The key that signs the request.
+        out: Where the texts go, readable by their owner alone.
+        digests: Of single originals; empty: all of them.
+
+    Raises:
+        VAULT_MISSING: the run has no vault there.
+        ACCESS_REFUSED: the identity is none of the recipients'.
+        ACCESS_LOG_INVALID: the log does not hold, so nothing is opened.
+    """
+    text = read_private_file(identity_file, max_bytes=_MAX_IDENTITY_BYTES).decode("ascii", "replace")
+    request = OriginalsRequest(
+        run=run,
+        vaults=vaults,
+        reason=reason,
+        key=SigningKey.load(key_file),
+        digests=frozenset(digests),
+    )
+    opened = request.open(AgeIdentity(text, name=str(identity_file)))
+    return [_write_original(original, out) for original in opened]
+
+
+def _write_original(original: OpenedOriginal, out: Path) -> WrittenOriginal:
+    place = out / original.digest.removeprefix("sha256:")
+    write_atomic(place, original.data, mode=0o600)
+    return WrittenOriginal(digest=original.digest, file=str(place), events=original.events)
+
+
+def shred_originals(
+    places: Sequence[Path], *, vaults: Path, by: str, reason: str, key_file: Path
+) -> dict[str, int]:
+    """Take the originals of runs away, on record; how many went, by run directory.
+
+    Raises:
+        VAULT_MISSING: a run has no vault there.
+        ACCESS_LOG_INVALID: a log does not hold.
+    """
+    key = SigningKey.load(key_file)
+    runs = [run for place in places for run in find_run_directories(place)]
+    return {
+        str(run): OriginalsRequest(run=run, vaults=vaults, reason=reason, key=key).shred(by=by)
+        for run in runs
+    }
+
+
+def show_access(run: Path, *, vaults: Path, trusted_keys: Sequence[PublicKey] = ()) -> AccessReport:
+    """Who asked for originals of a run, why, and whether the log holds.
+
+    Raises:
+        VAULT_MISSING: the run has no vault there.
+        ACCESS_LOG_INVALID: the log does not hold, or a key is not believed.
+    """
+    return read_access_log(run, vaults, trusted_keys or None)
 
 
 def describe_archived(found: RunVerification) -> ArchivedRun | None:

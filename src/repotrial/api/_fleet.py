@@ -207,7 +207,9 @@ class Fleet:
             conduct = opened.enter_context(
                 open_conductor(
                     site.plan,
-                    RunSettings(runs=work / "runs", key=key, redactor=redactor),
+                    RunSettings(
+                        runs=work / "runs", key=key, redactor=redactor, custody=machine.load_custody()
+                    ),
                     contracts=prepared.contracts,
                     models=models,
                     installation=build_installation_settings(machine),

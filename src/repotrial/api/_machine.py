@@ -26,6 +26,7 @@ from repotrial.machine import (
     list_kept,
     prune_kept,
 )
+from repotrial.redaction import CustodyPolicy
 from repotrial.run import ProxiedSetup
 from repotrial.trace import Exited, NotStarted, Signaled
 
@@ -45,6 +46,17 @@ class MachineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's environment, for the same; programs in a sandbox never see it."""
     secrets: Mapping[str, str] = {}
     """Values of secrets, by the names that contracts declare."""
+    custody_file: Path | None = None
+    """Says who may open the originals of redacted texts; None: only their digests are kept."""
+
+    def load_custody(self) -> CustodyPolicy | None:
+        """The policy that the operator named.
+
+        Raises:
+            CUSTODY_POLICY: the file is none.
+            CUSTODY_EXTRA: originals could not be encrypted here.
+        """
+        return None if self.custody_file is None else CustodyPolicy.load(self.custody_file)
 
     def find_adapters(self) -> Path | None:
         """Where the operator keeps adapters of their own; None if there is no such directory."""

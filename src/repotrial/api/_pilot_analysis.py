@@ -39,6 +39,20 @@ ANALYSIS_DIFFERS = ErrorCode(
 )
 
 
+def analyze_table(path: Path) -> Analysis:
+    """Analyze a table of trials, or results of another harness as it wrote them.
+
+    Raises:
+        TABLE_UNREADABLE: a table is no file, too large or not UTF-8.
+        TABLE_INVALID: lines of a table are no trials.
+        FOREIGN_RESULTS: files are of no form that is known.
+    """
+    from repotrial.analysis import analyze_trials
+    from repotrial.interop import read_results
+
+    return analyze_trials(read_results(path))
+
+
 def analyze_conducted(directory: Path, look_key: Path | None = None) -> Analysis:
     """Analyze a conducted pilot from its documents and run directories; nothing is executed.
 

@@ -47,6 +47,7 @@ def run_pilot(
                 runs=study.runs,
                 key=SigningKey.load(key_file),
                 redactor=SecretRedactor({**secrets, **machine.secrets}),
+                custody=machine.load_custody(),
                 stopper=stopper,
                 costs=opened.enter_context(open_costs(build_choice(directory, study.pilot, None))),
             ),

@@ -15,9 +15,8 @@ from repotrial._core.files import describe_refusal, find_obstacle, write_atomic
 from repotrial.analysis import (
     Analysis,
     CollectedSummary,
-    analyze_table,
+    analyze_trials,
     build_run_row,
-    read_trials,
     summarize_runs,
 )
 from repotrial.api._large_bodies import render_run_files
@@ -25,6 +24,7 @@ from repotrial.api._open_pilot import open_pilot
 from repotrial.api._pilot_page import is_pilot, load_pilot_view
 from repotrial.api._retrieval_study import load_retrieval_report
 from repotrial.conduct import admit_places
+from repotrial.interop import is_foreign, read_results
 from repotrial.retrieval import RetrievalReport
 from repotrial.score import NO_RUNS, find_run_directories
 from repotrial.signing import TrustedKeys
@@ -173,7 +173,7 @@ def write_summary_page(collected: CollectedSummary, output: Path) -> None:
 def _sort_inputs(paths: Sequence[Path]) -> _Inputs:
     inputs, problems = _Inputs(), []
     for path in paths:
-        if path.is_file() and path.suffix in {".csv", ".json"}:
+        if (path.is_file() and path.suffix in {".csv", ".json"}) or _is_foreign(path):
             inputs.analyses.append(path)
         elif is_pilot(path):
             inputs.pilots.append(path)
@@ -191,6 +191,16 @@ def _sort_inputs(paths: Sequence[Path]) -> _Inputs:
     if problems:
         raise REPORT_INPUT.error("\n".join(problems), details=problems)
     return inputs
+
+
+def _holds_trials(path: Path) -> bool:
+    return path.suffix == ".csv" or _is_foreign(path)
+
+
+def _is_foreign(path: Path) -> bool:
+    """Results of another harness; a directory with runs or a pilot of ours is none."""
+    is_ours = path.is_dir() and (is_pilot(path) or _has_runs(path))
+    return path.exists() and not is_ours and is_foreign(path)
 
 
 def _has_runs(path: Path) -> bool:
@@ -224,7 +234,7 @@ def _render(
     document = build_document(
         pilots=pilots,
         analyses=[
-            (_load_analysis(path), read_trials(path) if path.suffix == ".csv" else None)
+            (_load_analysis(path), read_results(path) if _holds_trials(path) else None)
             for path in inputs.analyses
         ],
         runs=collected,
@@ -238,8 +248,8 @@ def _render(
 
 
 def _load_analysis(path: Path) -> Analysis:
-    if path.suffix == ".csv":
-        return analyze_table(path)
+    if _holds_trials(path):
+        return analyze_trials(read_results(path))
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise REPORT_INPUT.error(f"{path}: expected at most {_MOST_BYTES} bytes, found more")

@@ -246,6 +246,7 @@ def conduct_trials(
             runs=request.conditions.runs,
             key=SigningKey.load(key_file),
             redactor=SecretRedactor({**({} if models is None else models.secrets), **machine.secrets}),
+            custody=machine.load_custody(),
             stopper=stopper,
             models=models,
             costs=costs,

@@ -10,6 +10,7 @@ import msgspec
 from repotrial import __version__
 from repotrial._core.clock import SystemClock
 from repotrial._core.digest import Digest, digest_bytes
+from repotrial._core.errors import AgentError
 from repotrial._core.files import describe_refusal, sync_directory, write_atomic
 from repotrial.archive._plan import (
     ARCHIVE_REFUSED,
@@ -18,6 +19,7 @@ from repotrial.archive._plan import (
     ArchivePlan,
     PlannedRun,
 )
+from repotrial.change import read_change
 from repotrial.score import judge_run, write_verdict
 from repotrial.signing import SigningKey
 from repotrial.trace import CUSTODY_KIND, CustodyEntry, RunPaths, check_run, iter_withdrawn_lines, list_sealed
@@ -129,6 +131,15 @@ class _Mover:
             _remove_empty(root)
         sync_directory(self._paths.root)
 
+    def _find_changed_paths(self) -> tuple[str, ...] | None:
+        if not self._paths.change.is_file():
+            last = check_run(self._paths, trusted_keys=None).custody.last
+            return None if last is None else last.changed_paths
+        try:
+            return tuple(file.path for file in read_change(self._paths.change.read_bytes()).files)
+        except AgentError:  # `patch-unreadable`: no reader finds paths in it
+            return None
+
     def _record(self, action: Literal["begun", "done"]) -> None:
         paths = self._paths
         old = paths.custody.read_bytes() if paths.custody.exists() else b""
@@ -148,6 +159,7 @@ class _Mover:
             after=self._planned.after if action == "begun" else list_sealed(paths),
             score_digest=digest_bytes(paths.score.read_bytes()),
             not_shown=self._planned.not_shown,
+            changed_paths=self._find_changed_paths(),
             harness_version=__version__,
             public_key=self._key.public_key.pem,
         )

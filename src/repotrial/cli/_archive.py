@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 import typer
 
 from repotrial import api
+from repotrial._core.clock import format_moment
 from repotrial._core.display import escape_unprintable
-from repotrial.cli._options import JsonFlag, RunDirectories, noun
-from repotrial.cli._output import Screen, counted, print_json
+from repotrial.cli._options import JsonFlag, RunDirectories, RunDirectory, noun
+from repotrial.cli._output import Screen, ScreenPart, counted, print_json, print_table
 from repotrial.cli._trace import default_key_file, find_key_file
 
 app = noun("archive", "Archives: what is kept of finished runs, and who decided it.")
@@ -27,6 +28,17 @@ _KeyFile: TypeAlias = Annotated[
         help="The private key that signs; this machine's own if left out.",
     ),
 ]
+
+_Originals: TypeAlias = Annotated[
+    Path,
+    typer.Option(
+        "--originals",
+        metavar="DIR",
+        readable=False,
+        help="Where the vaults of runs are: `originals` of the custody policy.",
+    ),
+]
+_ORIGINALS: Final = Path("originals")
 
 
 @app.command(
@@ -120,3 +132,127 @@ def apply(
         word = "was done before" if run.was_done else f"{counted(run.removed, 'file')} taken out"
         screen.line(f"{run.directory}: tier {run.tier}, {word}")
     screen.line(("next: repotrial run verify RUN_DIR names what a receipt accounts for", "dim"))
+
+
+@app.command(
+    "open",
+    short_help="Open originals of redacted texts, on record.",
+    epilog="Example: repotrial archive open RUN_DIR --reason 'appeal 7' --identity me.txt --out opened",
+)
+def open_(  # noqa: PLR0913 - one option for each thing that a request says
+    directory: RunDirectory,
+    *,
+    reason: Annotated[
+        str, typer.Option("--reason", metavar="TEXT", help="Why; it stands in the access log.")
+    ],
+    identity: Annotated[
+        Path,
+        typer.Option(
+            "--identity", metavar="FILE", readable=False, help="A recipient's identity, from `age-keygen`."
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", metavar="DIR", readable=False, help="Where the texts are written.")
+    ],
+    originals: _Originals = _ORIGINALS,
+    digests: Annotated[
+        list[str] | None,
+        typer.Option("--digest", metavar="SHA256", help="Only this original (repeatable)."),
+    ] = None,
+    key_file: _KeyFile = None,
+    json: JsonFlag = False,
+) -> None:
+    """Write texts as they were before redaction, each under its digest.
+
+    The signed request is in the access log, and on the disk, before anything is decrypted; a request by
+    a holder of another identity is refused, and is in the log as well.
+    """
+    found = api.open_originals(
+        directory,
+        vaults=originals,
+        identity_file=identity,
+        reason=reason,
+        key_file=find_key_file(key_file),
+        out=out,
+        digests=digests or (),
+    )
+    if json:
+        print_json(found)
+        return
+    screen = Screen()
+    for item in found:
+        places = ", ".join(map(str, item.events))
+        screen.line(item.file, (f"  events {places}" if places else "  short text of an event", "dim"))
+    screen.line(f"{counted(len(found), 'original')} opened; the request is in the access log")
+
+
+@app.command(
+    "log",
+    short_help="Show who opened originals of a run, and verify that log.",
+    epilog="Example: repotrial archive log RUN_DIR --originals originals",
+)
+def log(
+    directory: RunDirectory,
+    *,
+    originals: _Originals = _ORIGINALS,
+    keys: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--key",
+            metavar="FILE",
+            readable=False,
+            help="A public key whose requests are believed (repeatable); without it, any.",
+        ),
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Verify the chain and the signatures of an access log, and show each request."""
+    trusted = api.load_trusted_keys(keys, None) if keys else ()
+    found = api.show_access(directory, vaults=originals, trusted_keys=trusted)
+    if json:
+        print_json(found)
+        return
+    screen = Screen()
+    screen.line((found.run, "bold"), f": {counted(found.originals, 'original')}; the log holds")
+    for recipient in found.recipients:
+        screen.line(f"  can be opened by {recipient}")
+    rows: list[list[ScreenPart]] = [
+        [
+            format_moment(entry.at_us),
+            entry.action,
+            str(len(entry.originals)),
+            escape_unprintable(entry.by),
+            escape_unprintable(entry.reason),
+        ]
+        for entry in found.entries
+    ]
+    if rows:
+        print_table(screen, ("when", "what", "originals", "by", "why"), rows)
+
+
+@app.command(
+    "shred",
+    short_help="Take the originals of runs away for good, on record.",
+    epilog="Example: repotrial archive shred runs --by custodian --why 'retention ended'",
+)
+def shred(
+    directories: RunDirectories,
+    *,
+    by: Annotated[str, typer.Option("--by", metavar="NAME", help="Who ordered it.")],
+    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="The reason; it stands in the log.")],
+    originals: _Originals = _ORIGINALS,
+    key_file: _KeyFile = None,
+    json: JsonFlag = False,
+) -> None:
+    """Delete the encrypted originals of sealed runs; the records stay as they are.
+
+    The log lists what was there before anything goes. Where it is cut, the same command finishes it.
+    """
+    done = api.shred_originals(
+        directories, vaults=originals, by=by, reason=why, key_file=find_key_file(key_file)
+    )
+    if json:
+        print_json(done)
+        return
+    for run, gone in done.items():
+        Screen().line(f"{run}: {counted(gone, 'original')} taken away")

@@ -11,7 +11,7 @@ import typer
 from repotrial import api
 from repotrial._core.errors import ExitCode
 from repotrial.cli._elsewhere import start_elsewhere
-from repotrial.cli._machine import CacheOption, build_settings, make_runs_directory
+from repotrial.cli._machine import CacheOption, CustodyOption, build_settings, make_runs_directory
 from repotrial.cli._options import JsonFlag, noun
 from repotrial.cli._output import Screen, counted, print_json, print_json_line
 from repotrial.cli._signals import stop_on_signals
@@ -60,6 +60,7 @@ def work(  # noqa: PLR0913 - one option for each thing that an operator decides
         typer.Option("--work", metavar="DIR", readable=False, help="Where attempts are conducted."),
     ] = None,
     cache: CacheOption = None,
+    custody: CustodyOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print one JSON object per event, one per line.")
     ] = False,
@@ -80,7 +81,7 @@ def work(  # noqa: PLR0913 - one option for each thing that an operator decides
     with stop_on_signals(stopper.stop) as asked:
         for event in api.Fleet(store, os.environ).work(
             request,
-            build_settings(cache, secrets=secrets or ()),
+            build_settings(cache, secrets=secrets or (), custody=custody),
             stopper=stopper,
             on_install=lambda name: Screen(to_stderr=True).line(f"installing {name} …"),
         ):

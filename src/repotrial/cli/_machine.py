@@ -110,7 +110,20 @@ def find_cache(chosen: Path | None) -> Path:
     return (chosen or default_cache()).absolute()
 
 
-def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> api.MachineSettings:
+CustodyOption: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--custody",
+        metavar="TOML",
+        readable=False,
+        help="Keep the originals of redacted texts, encrypted to the recipients that this file names.",
+    ),
+]
+
+
+def build_settings(
+    cache: Path | None, *, secrets: Sequence[str] = (), custody: Path | None = None
+) -> api.MachineSettings:
     """What the verbs may know; values of secrets come from the variables of their names."""
     unset = [name for name in secrets if not os.environ.get(name)]
     if unset:
@@ -120,6 +133,7 @@ def build_settings(cache: Path | None, *, secrets: Sequence[str] = ()) -> api.Ma
         home=_home(),
         variables=dict(os.environ),
         secrets={name: os.environ[name] for name in secrets},
+        custody_file=custody,
     )
 
 

@@ -26,9 +26,9 @@ def analyze(
         Path | None,
         typer.Option(
             "--table",
-            metavar="FILE.csv",
+            metavar="PATH",
             readable=False,
-            help="Instead of a pilot: trials of any harness; task,arm,repeat,outcome,cost_usd,wall_seconds.",
+            help="Instead of a pilot: a CSV table of trials, or results of Harbor, Inspect or SWE-bench.",
         ),
     ] = None,
     out: Annotated[
@@ -55,8 +55,10 @@ def analyze(
     """Decision, rates with intervals over tasks, differences adjusted for each other, ties, bounds, costs.
 
     Of a conducted pilot: from its documents and run directories alone, on any machine; nothing is executed.
-    Of a table: an outcome is success, failure, error or invalid; cost_usd and wall_seconds may be empty. The
-    rate is successes over all planned trials, or over all trials of the table.
+    Of a table (task,arm,repeat,outcome,cost_usd,wall_seconds): an outcome is success, failure, error or
+    invalid; cost_usd and wall_seconds may be empty. Results of Harbor (a job), Inspect (logs) and SWE-bench
+    (report files) are read as they are. None of these is witnessed. The rate is successes over all planned
+    trials, or over all trials of the table.
     """
     if (directory is None) == (table is None):
         raise USAGE.error(

@@ -11,7 +11,7 @@ import typer
 from repotrial import api
 from repotrial._core.display import mark_cap
 from repotrial._core.errors import ExitCode
-from repotrial.cli._machine import CacheOption, build_settings
+from repotrial.cli._machine import CacheOption, CustodyOption, build_settings
 from repotrial.cli._options import JsonFlag
 from repotrial.cli._output import Screen, ScreenPart, print_json, print_json_line, print_table
 from repotrial.cli._progress import tell_neighbors
@@ -32,6 +32,7 @@ def run(
     ] = 3,
     jobs: Annotated[int, typer.Option("--jobs", min=1, help="Runs at a time.")] = 1,
     cache: CacheOption = None,
+    custody: CustodyOption = None,
     key_file: Annotated[
         Path | None,
         typer.Option("--key-file", metavar="FILE", readable=False, help="The private key that seals."),
@@ -53,7 +54,7 @@ def run(
     with stop_on_signals(stopper.stop) as asked:
         for event in api.run_pilot(
             directory,
-            build_settings(cache),
+            build_settings(cache, custody=custody),
             key_file=find_key_file(key_file),
             stopper=stopper,
             jobs=jobs,

@@ -279,3 +279,15 @@ def tell_neighbors(jobs: int, level: Level | None, *, json: bool) -> None:
     Screen(to_stderr=True).line(
         ("note", "yellow"), f": with --jobs {jobs}, runs on this machine still share {'; '.join(shared)}"
     )
+
+
+def tell_budgets(request: api.TrialRequest, screen: Screen, *, json: bool) -> None:
+    """What is left of budgets that runs share, and how much of it is only assumed to be spent."""
+    for envelope in api.read_budgets(request.models):
+        if json:
+            print_json_line({"event": "budget", "envelope": envelope})
+            continue
+        screen.line(f"budget {envelope.name}: {envelope.spent} of {envelope.limit} {envelope.unit} spent")
+        if envelope.assumed != "0":
+            text = f"  {envelope.assumed} of it assumed: requested by runs that ended without an answer"
+            screen.line((text, "yellow"))

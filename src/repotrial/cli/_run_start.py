@@ -18,10 +18,17 @@ from repotrial._core.errors import ErrorCode, UsageError
 from repotrial._core.seed import ROOT_SEED
 from repotrial._core.words import Level
 from repotrial.cli._elsewhere import STORE_UNNAMED, start_elsewhere, tell_shared
-from repotrial.cli._machine import CacheOption, SkipFlag, build_settings, make_runs_directory, tell_left_out
+from repotrial.cli._machine import (
+    CacheOption,
+    CustodyOption,
+    SkipFlag,
+    build_settings,
+    make_runs_directory,
+    tell_left_out,
+)
 from repotrial.cli._options import LevelOption, PricesOption
 from repotrial.cli._output import Screen, counted, print_json_line, print_table
-from repotrial.cli._progress import Tally, open_progress, tell_neighbors
+from repotrial.cli._progress import Tally, open_progress, tell_budgets, tell_neighbors
 from repotrial.cli._signals import stop_on_signals
 from repotrial.cli._trace import find_key_file
 
@@ -105,6 +112,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
             help="A secret of the contract, from the environment variable of that name (repeatable).",
         ),
     ] = None,
+    custody: CustodyOption = None,
     key_file: Annotated[
         Path | None,
         typer.Option(
@@ -227,7 +235,7 @@ def start(  # noqa: PLR0913 - one option for each thing that an operator decides
     )
     if engine is not None and store is None:
         raise STORE_UNNAMED.error(f"--on {engine}: expected --store, found none")
-    plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
+    plan = api.plan_trials(request, build_settings(cache, secrets=secrets or (), custody=custody))
     _tell_unmatched(plan, json=json)
     if not plan.fleet.runs:
         raise NOTHING_TO_RUN.error("expected an agent for one of the contracts, found none")
@@ -265,6 +273,7 @@ def retry(
         list[str] | None,
         typer.Option("--secret", metavar="NAME", help="A secret of the contract (repeatable)."),
     ] = None,
+    custody: CustodyOption = None,
     key_file: Annotated[
         Path | None,
         typer.Option("--key-file", metavar="FILE", readable=False, help="The private key that seals."),
@@ -278,7 +287,8 @@ def retry(
     Each planned run is repeated at most twice; after that it is indeterminate. What counts is not repeated.
     """
     for request in api.load_requests(runs, cause):
-        plan = api.plan_trials(request, build_settings(cache, secrets=secrets or ()))
+        settings = build_settings(cache, secrets=secrets or (), custody=custody)
+        plan = api.plan_trials(request, settings)
         if plan.fleet.missing:
             _conduct(plan, key_file, is_success_expected=False, json=json)
         elif not json:
@@ -380,20 +390,8 @@ def _conduct(plan: api.TrialPlan, key_file: Path | None, *, is_success_expected:
             for event in events:
                 tally.count(event)
                 progress.show(event)
-    _tell_budgets(plan.request, screen, json=json)
+    tell_budgets(plan.request, screen, json=json)
     tally.report(screen, plan.request.conditions.runs, is_stopped=asked.exit_code is not None, json=json)
     code = asked.exit_code or tally.find_exit_code(is_success_expected=is_success_expected)
     if code:
         raise typer.Exit(code)
-
-
-def _tell_budgets(request: api.TrialRequest, screen: Screen, *, json: bool) -> None:
-    """What is left of budgets that runs share, and how much of it is only assumed to be spent."""
-    for envelope in api.read_budgets(request.models):
-        if json:
-            print_json_line({"event": "budget", "envelope": envelope})
-            continue
-        screen.line(f"budget {envelope.name}: {envelope.spent} of {envelope.limit} {envelope.unit} spent")
-        if envelope.assumed != "0":
-            text = f"  {envelope.assumed} of it assumed: requested by runs that ended without an answer"
-            screen.line((text, "yellow"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from repotrial.interop._export import build_exports
 from repotrial.interop._harbor import HarborTask, survey_harbor
 from repotrial.interop._model import Exported, ExportFormat, Loss
+from repotrial.interop._results import is_foreign, read_results
 from repotrial.interop._swebench_report import build_swebench_report
 
 __all__ = [
@@ -14,5 +15,7 @@ __all__ = [
     "Loss",
     "build_exports",
     "build_swebench_report",
+    "is_foreign",
+    "read_results",
     "survey_harbor",
 ]

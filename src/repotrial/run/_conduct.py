@@ -17,7 +17,7 @@ from repotrial._core.files import write_atomic
 from repotrial._core.words import LifecyclePhase, TerminationCategory
 from repotrial.cost import Exhausted
 from repotrial.environment import HostExecution, Installation, Interrupt, interruptible, telling
-from repotrial.redaction import SecretRedactor
+from repotrial.redaction import Redactor, SecretRedactor
 from repotrial.run._accept import accept
 from repotrial.run._act import act
 from repotrial.run._books import RunBooks, open_books
@@ -94,7 +94,7 @@ def conduct_run(
     options = WriterOptions(is_durable=False)  # it ends with the seal, or counts for nothing
     with open_books(plan, settings, paths.root.name) as books:
         # P1: from here on whatever happens has a record, before anything is provisioned or set up.
-        writer = _open_trace(paths, settings.redactor, options)
+        writer = _open_trace(paths, _find_redactor(settings, paths), options)
         attempt = _Attempt(
             plan=plan,
             settings=settings,
@@ -235,7 +235,14 @@ def _go_through_phases(run: BoundRun, record: ExecutionRecord) -> None:
     run.books.report(run.writer, "accept")
 
 
-def _open_trace(paths: RunPaths, redactor: SecretRedactor, options: WriterOptions) -> TraceWriter:
+def _find_redactor(settings: RunSettings, paths: RunPaths) -> Redactor:
+    """What texts pass through; under a custody policy it keeps their originals, encrypted (P27)."""
+    if settings.custody is None:
+        return settings.redactor
+    return settings.custody.open_redactor(settings.redactor, run=paths.root.name)
+
+
+def _open_trace(paths: RunPaths, redactor: Redactor, options: WriterOptions) -> TraceWriter:
     opened = RunOpened(
         run_id=paths.root.name,
         redaction_rules_id=redactor.rules_id,

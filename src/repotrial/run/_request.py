@@ -26,7 +26,7 @@ from repotrial.contract import (
 )
 from repotrial.cost import Parent, Tariff
 from repotrial.gateway import GatewayLoop, Upstream
-from repotrial.redaction import Redactor, SecretRedactor
+from repotrial.redaction import CustodyPolicy, Redactor, SecretRedactor
 from repotrial.run._agents import Agent, ModelAgent, ReferenceAgent, build_agent_configuration
 from repotrial.run._stop import Stopper
 from repotrial.signing import SigningKey
@@ -155,6 +155,8 @@ class RunSettings:
     key: SigningKey
     redactor: SecretRedactor
     """Keeps values of secrets out of the record."""
+    custody: CustodyPolicy | None = None
+    """Who may open the originals of redacted texts; None: only their digests are kept."""
     stopper: Stopper = field(default_factory=Stopper)
     """Ends the runs."""
     models: ModelAccess | None = None

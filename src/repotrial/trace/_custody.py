@@ -39,7 +39,7 @@ class KeptFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     size_bytes: Count
 
 
-class CustodyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class CustodyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """One step of an approved move to another tier; `number` is that of the line, from 0."""
 
     run_id: RunId
@@ -64,6 +64,8 @@ class CustodyEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Of `score.json`, computed from all the evidence before any of it went."""
     not_shown: tuple[str, ...]
     """What the run cannot show any more, in words."""
+    changed_paths: tuple[str, ...] | None = None
+    """Of the change that went: aggregates count them; None where it could not be read."""
     harness_version: Name
     public_key: Name
     """The signer's, in PEM: to check the signature, not to trust it."""

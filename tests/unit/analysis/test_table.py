@@ -15,10 +15,14 @@ from scipy import stats
 from repotrial import api
 from repotrial._core.absence import NotComputable
 from repotrial._core.errors import ContractError, UsageError
-from repotrial.analysis import Analysis, analyze_table
+from repotrial.analysis import Analysis, analyze_trials, read_trials
 from support.trial_tables import HEADER, draw_trials, write_table
 
 _Row = tuple[str, str, int, str, float, float]
+
+
+def _read(path: Path) -> Analysis:
+    return analyze_trials(read_trials(path))
 
 
 @pytest.fixture
@@ -27,7 +31,7 @@ def table(tmp_path: Path) -> Path:
 
 
 def _analyze(table: Path, rows: list[_Row]) -> Analysis:
-    return analyze_table(write_table(table, rows))
+    return _read(write_table(table, rows))
 
 
 def _means(rows: list[_Row], arm: str) -> dict[str, float]:
@@ -128,7 +132,7 @@ def test_costs_and_times_by_outcome(table: Path) -> None:
 def test_a_cost_that_is_missing_once_leaves_no_cost_per_success(table: Path) -> None:
     text = [HEADER, "a,x,0,success,1,", "b,x,0,success,,3", "c,x,0,failure,2,"]
     table.write_text("\n".join(text))
-    (arm,) = analyze_table(table).arms
+    (arm,) = _read(table).arms
     assert arm.cost_per_success == NotComputable(reason="the cost of 1 of 3 trials is not known")
     assert [(one.trials, one.missing) for one in arm.wall_seconds] == [(1, 2), (1, 1)]
 
@@ -198,7 +202,7 @@ def test_every_bad_line_is_named_at_once_with_its_number(table: Path) -> None:
         ],
     )
     with pytest.raises(ContractError) as caught:
-        analyze_table(table)
+        _read(table)
     assert caught.value.code == "table-invalid"
     found = [line.partition("csv:")[2] for line in caught.value.message.splitlines()[1:]]
     assert [line.split(":")[0] for line in found] == ["3", "4", "4", "4", "5", "5", "6", "7", "7"]
@@ -228,28 +232,28 @@ def test_every_bad_line_is_named_at_once_with_its_number(table: Path) -> None:
 def test_a_table_that_is_none_is_refused_with_the_reason(table: Path, text: str, words: str) -> None:
     table.write_text(text)
     with pytest.raises(ContractError, match=words.replace("?", r"\?")):
-        analyze_table(table)
+        _read(table)
 
 
 def test_hostile_text_is_shown_on_one_line_and_many_problems_are_cut(table: Path) -> None:
     write_table(table, [f't{place},a,0,"x\x1b[31m\nfoo",,' for place in range(80)])
     with pytest.raises(ContractError) as caught:
-        analyze_table(table)
+        _read(table)
     assert "\x1b" not in caught.value.message
     assert caught.value.message.splitlines()[-1] == "  … and 30 more"
 
 
 def test_what_cannot_be_read_says_so(table: Path) -> None:
     with pytest.raises(UsageError, match="found none"):
-        analyze_table(table)
+        _read(table)
     table.write_bytes(HEADER.encode() + b"\nt,\xff,0,success,,\n")
     with pytest.raises(UsageError, match=r"trials\.csv:2: expected UTF-8"):
-        analyze_table(table)
+        _read(table)
 
 
 def test_byte_order_mark_other_line_ends_other_order_and_missing_columns_are_read(table: Path) -> None:
     table.write_bytes("\ufeffarm,task,outcome,repeat\r\na,t,success,0\r\n\r\nb,t,failure,0\r\n".encode())
-    found = analyze_table(table)
+    found = _read(table)
     assert [(arm.name, arm.successes) for arm in found.arms] == [("a", 1), ("b", 0)]
     assert found.arms[0].cost_usd == ()
 
@@ -259,7 +263,7 @@ def test_the_document_keeps_to_its_published_schema(table: Path) -> None:
     for rows in (draw_trials({"a": 1.0, "b": 0.0}, tasks=5), [("t", "a", 0, "invalid", 1.0, 1.0)]):
         document = msgspec.json.decode(msgspec.json.encode(_analyze(table, rows)))
         validator.validate(document)
-        assert msgspec.convert(document, Analysis) == analyze_table(table)
+        assert msgspec.convert(document, Analysis) == _read(table)
 
 
 def test_the_order_of_lines_changes_no_figure(table: Path) -> None:

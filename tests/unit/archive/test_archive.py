@@ -89,6 +89,7 @@ def test_a_receipt_lists_what_was_there_before_and_after(runs: Path, key: Signin
     assert begun.previous == seal
     assert {file.name: file.digest for file in begun.before}["change.patch"] == patch
     assert done.after == begun.after
+    assert begun.changed_paths == done.changed_paths == ("src/wrap.py",)
     assert {file.name for file in done.after} == {
         "contract.json",
         "manifest.json",

@@ -75,6 +75,11 @@ def test_passes_with_a_bad_exit_code_are_a_failure() -> None:
     assert outcome == Failed(summary="exit code 1")
 
 
+def test_a_failing_test_that_no_list_names_is_a_failure_whatever_the_exit_code() -> None:
+    outcome = judge(record(junit(case("a"), case("b"), case("c", "<failure/>"))))
+    assert outcome == Failed(summary="failed: t::c")
+
+
 def test_an_id_that_is_reported_twice_with_different_outcomes_is_no_pass() -> None:
     outcome = judge(record(junit(case("a"), case("b"), case("b", "<failure/>"))))
     assert isinstance(outcome, Failed)

@@ -510,6 +510,14 @@ def test_expensive_commands_without_a_change_wait() -> None:
     assert [each.action for each in found] == ["throttle", "throttle"]
 
 
+def test_expensive_commands_after_a_change_do_not_wait() -> None:
+    record = Record()
+    for number in range(4):
+        record.change("a.py", f"version {number}")
+        record.shell("make -j2", wall_us=90_000_000)
+    assert [each for each in _fold(record) if each.rule == "expensive-repeats"] == []
+
+
 def test_floods_of_output_are_alerts_and_then_the_end() -> None:
     record = Record()
     for number in range(16):

@@ -67,6 +67,13 @@ def test_the_categories_are_kept_apart_and_every_denominator_is_named(tmp_path: 
     assert "counts 0" in aggregate.error_treatment
 
 
+def test_a_planned_run_of_which_nothing_is_known_counts_0_over_all(tmp_path: Path) -> None:
+    good, failed, hung, *_ = _build_cards(tmp_path)
+    (row,) = build_aggregate({"script": [good, failed]}, indeterminate={"script": [hung]}).by_agent
+    assert (row.over_all.count, row.over_all.of, row.indeterminate) == (1, 3, 1)
+    assert (row.success.count, row.success.of) == (1, 2)
+
+
 def test_hanging_a_check_never_raises_an_agents_rate(tmp_path: Path) -> None:
     good, failed, hung, *_ = _build_cards(tmp_path)
     honest = build_aggregate({"script": [good, failed]}).by_agent[0]

@@ -1,7 +1,7 @@
 """Pictures of the documentation, in a real browser: the viewer, and pages that are files.
 
-`make pictures` calls it. The runs are those that tests keep, and a pilot that is conducted anew on the example's
-contracts; the same runs give the same pages, up to times, fonts and the browser's release.
+`make pictures` calls it. The runs are those that tests keep, and a pilot that is conducted anew on the
+example's contracts; the same runs give the same pages, up to times, fonts and the browser's release.
 """
 
 from __future__ import annotations

@@ -106,6 +106,16 @@ def test_unclear_missing_and_disputed_labels_enter_bounds_only(conducted: Conduc
     assert isinstance(found.incorrect_accepted.share, msgspec.Struct)
 
 
+def test_an_open_case_counts_for_a_share_only_with_the_verdict_that_it_has(conducted: ConductedPilot) -> None:
+    """One accepted and two rejected runs without a clear label, beside a rejected one that is incorrect."""
+    found = _pilot(
+        _analyze(conducted, _ask("b", 1, _label("incorrect")), _ask("a", 0), _ask("b", 2), _ask("b", 3))
+    ).verdict_errors
+    assert not isinstance(found, NotComputable)
+    share = found.incorrect_accepted
+    assert (share.lowest, share.highest, share.labels) == pytest.approx((0, 1 / 2, 1))
+
+
 def test_a_person_who_says_it_again_counts_once(conducted: ConductedPilot) -> None:
     found = _pilot(_analyze(conducted, _ask("b", 0, _label("incorrect"), _label("correct")))).verdict_errors
     assert not isinstance(found, NotComputable)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import msgspec
 import pytest
 
@@ -39,6 +41,12 @@ def test_four_terms_add_up() -> None:
     assert statement.book_digest == FULL.digest
     assert isinstance(statement.total, Amount)
     assert statement.total.methods == (FULL.method,)
+
+
+def test_an_exchange_that_broke_off_costs_its_bound() -> None:
+    bound = Amount.build(Decimal("0.5"), "usd", methods=(FULL.method,))
+    statement = CostStatement.build(Tariff(book=FULL), msgspec.structs.replace(METERED, bounds=(bound,)))
+    assert _value(statement.lm) == "0.504"
 
 
 def test_a_statement_survives_its_document() -> None:

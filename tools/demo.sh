@@ -128,8 +128,8 @@ sed '/^what it took/,$d' "$out/said/summary.txt"
 
 say "Why the cheat failed, in the record's own words"
 cheat=$(ls -d "$out"/runs/tillbook-state-cheat-*)
-name_command "run show $cheat --verdict"
-"$bin/repotrial" run show "$cheat" --verdict
+name_command "run why $cheat"
+"$bin/repotrial" run why "$cheat"
 keep page report build "$cheat" --out "$out/cheat.html" || fail page
 
 say "The record holds, and the same change gets the same verdict again"

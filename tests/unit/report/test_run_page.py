@@ -176,7 +176,7 @@ def test_reruns_twins_and_ceilings_are_in_the_table(tmp_path: Path) -> None:
 
 def test_deviations_and_commands_are_listed(tmp_path: Path) -> None:
     text = page_of(write_run(tmp_path / "a run", root_seed=7)).text
-    assert "root-seed expected the planned root seed 20260307, found 7" in text
+    assert "root-seed: expected the planned root seed 20260307, found 7" in text
     for verb in ("verify", "score", "replay", "show"):
         assert f"repotrial run {verb} 'a run'" in text
 

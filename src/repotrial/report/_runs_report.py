@@ -303,9 +303,8 @@ def _build_table(numbered: _Anchored) -> Section:
         sources=tuple(anchors),
         anchors=tuple(anchors),
         is_sortable=True,
-        note="In the order of agents and contracts until a heading is chosen. Ended `run-limit`: at a cap of "
-        "the contract, which is a policy choice. Empty: no record states it; "
-        "such rows come last whichever way the table is sorted. Invalid runs are rows like all others.",
+        note="In the order of agents and contracts until a heading is chosen. `run-limit` is a cap, a policy "
+        "choice. Empty: no record states it; such rows come last. Invalid runs are rows like all others.",
     )
     return Section(name="runs", title="All runs", tables=(table,))
 

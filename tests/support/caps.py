@@ -23,7 +23,7 @@ def find_unlabeled_caps(text: str) -> list[str]:
     return [
         f"{found[0]}: …{part[max(0, found.start() - 80) : found.end() + 80]}…"
         for part in parts
-        if (found := _CAP.search(part)) and not any(label in part for label in _LABELS)
+        if (found := _CAP.search(part)) and not any(label in " ".join(part.split()) for label in _LABELS)
     ]
 
 

@@ -32,7 +32,7 @@ from repotrial.isolation import (
     open_sandbox,
     probe_machine,
 )
-from repotrial.isolation._levels._launcher import open_default_launcher
+from repotrial.isolation._levels._launcher import account_maps, open_default_launcher
 from repotrial.syscalls import SyscallRecord
 
 
@@ -94,7 +94,8 @@ class Harness:
     def _state(self) -> dict[str, Any]:
         """What a leak would show up in."""
         return {
-            "fds": len(os.listdir("/proc/self/fd")),
+            # One map is kept for each account, and other harnesses take accounts now and then.
+            "fds": len(os.listdir("/proc/self/fd")) - len(vars(account_maps)["_opened"]),
             "threads": threading.active_count(),
             "launcher": open_default_launcher().pid,
             "uid": os.geteuid(),

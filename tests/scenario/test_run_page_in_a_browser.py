@@ -146,7 +146,7 @@ def test_a_conversation_on_a_page_is_searched_and_its_classes_hide_as_the_addres
         expect(turns).to_have_count(before - 1)
         assert "hide-turns=user" in page.url
         page.locator("a[href='#timeline']").first.click()
-        assert "hide-turns=user" in page.url
+        page.wait_for_url("**hide-turns=user**")
         assert "at=timeline" in page.url, "a place does not drop what was chosen"
         page.goto("about:blank")
         page.goto(f"{own}#find-events=patch-application&hide-turns=user")

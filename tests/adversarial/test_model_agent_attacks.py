@@ -231,6 +231,6 @@ def test_a_request_to_download_and_run_is_tagged_with_the_form_it_had(
     assert run.status != "success"
     attributes = {"format": form, "monitor": "policy", "rule": "download-and-run"}
     assert ("os-level-risky-operation", attributes) in _list_tags(run)
-    # P17: a plan in prose weighs what the command weighs; a block of code that nobody runs is a mention.
+    # P17: a plan in prose weighs what the command weighs; a block of code that is not run is a mention.
     assert ("safety-termination" in dict(_list_tags(run))) is (form != "code")
     _assert_sound(run)

@@ -39,10 +39,12 @@ _WAY_IN = f"""\
 RepoTrial {__version__}: coding agents on trial, on real repositories.
 
   repotrial contract new --help         write a contract for a repository of yours
+  repotrial contract mine --help        contracts of a whole history, tried and proved
   repotrial contract check DIR          see whether a contract is sound
   repotrial contract lock DIR           pin it: every digest, one version id
   repotrial run start DIR --agent noop  put agents on trial
   repotrial run summary RUNS            how they did, and how sure one can be of it
+  repotrial pilot init --help           compare agents by a plan that is frozen first
   repotrial report build RUNS           the same as a page to read and hand around
   repotrial run verify RUN_DIR          does the record of a run hold?
   repotrial run show RUN_DIR            what happened in it

@@ -212,6 +212,8 @@ def _show_outcomes(outcomes: Sequence[api.ReviewOutcome]) -> None:
         said = f": {outcome.message}" if outcome.message else ""
         style = {"approved": "green", "refused": "bold red"}.get(outcome.state, "")
         screen.line((f"{outcome.state:<10}", style), f"{outcome.contract}{said}")
+    if any(outcome.state == "approved" for outcome in outcomes):
+        screen.line("next: name the approved ones in a suite.toml, then `repotrial suite lock --certify`")
 
 
 def _edit(text: str) -> str | None:
